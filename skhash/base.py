@@ -32,7 +32,7 @@ from skhash._validation import (
 )
 from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._levels import check_pairs
-from skhash.affinity._targets import as_labels, as_targets
+from skhash.affinity.targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
 from skhash.codes._bits import first_bits
 

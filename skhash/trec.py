@@ -19,7 +19,7 @@ from sklearn.utils import gen_batches
 
 from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
 from skhash.affinity import level_indices, resolve_affinity
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["write_qrels", "write_run"]

@@ -16,10 +16,8 @@ from skhash.affinity import (
     DistanceAffinity,
     NeighborAffinity,
     PrecomputedAffinity,
+    Relevance,
     SharedLabelsAffinity,
-    fit_affinity,
-    level_indices,
-    resolve_affinity,
 )
 from skhash.codes import hamming_distances
 from skhash.metrics import relevance_histogram
@@ -78,7 +76,7 @@ def test_three_hundred_shared_labels_do_not_wrap_around():
 def test_distance_levels_are_percentiles_of_the_training_pairs():
     train, rows = (np.random.default_rng(seed).normal(size=(n, 3)) for seed, n in enumerate((60, 20)))
     unfitted = DistanceAffinity(percentiles=(20, 5, 1), levels=(1, 2.5, 10))
-    affinity = fit_affinity(unfitted, train)
+    affinity = Relevance.of(train, unfitted).affinity
     assert unfitted.thresholds is None
     assert affinity.fit(rows) is affinity
     thresholds = np.percentile(pdist(train), (20, 5, 1))
@@ -102,7 +100,7 @@ def test_distances_keep_their_digits_far_from_the_origin():
 
 def test_as_many_labels_as_samples_give_a_warning():
     with pytest.warns(UserWarning, match="3 x 3 matrix and is taken for 3 labels of each sample.*PrecomputedAffinity"):
-        assert resolve_affinity("auto", [[0, 1, 0], [1, 1, 0], [1, 0, 1]]) == SharedLabelsAffinity()
+        assert Relevance.of([[0, 1, 0], [1, 1, 0], [1, 0, 1]]).affinity == SharedLabelsAffinity()
 
 
 def test_evenly_spaced_samples_give_the_thresholds_of_a_large_training_set():
@@ -133,7 +131,7 @@ def test_precomputed_levels_are_looked_up_by_index(as_matrix):
     ids=str,
 )
 def test_auto_picks_the_affinity_of_the_targets(y, expected):
-    assert resolve_affinity("auto", y) == expected
+    assert Relevance.of(y).affinity == expected
 
 
 @pytest.mark.parametrize("y", [np.arange(30.0), np.array([str(i) for i in range(30)], dtype=object)], ids=["f", "O"])
@@ -142,7 +140,7 @@ def test_many_classes_neither_warn_nor_change_the_filters_that_all_threads_share
         raise AssertionError("the filters of all threads change")
 
     monkeypatch.setattr(warnings, "filterwarnings", changed)
-    assert resolve_affinity("auto", y) == ClassAffinity()
+    assert Relevance.of(y).affinity == ClassAffinity()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_targets_of_any_kind_are_counted_as_the_affinity_compares_them(y):
     """Equal targets are compared once."""
     y = y if sparse.issparse(y) else np.array(y)
     codes = np.random.default_rng(0).integers(0, 2, (y.shape[0], 3))
-    distances, is_relevant = hamming_distances(codes, codes), np.asarray(resolve_affinity("auto", y)(y, y)) > 0
+    distances, is_relevant = hamming_distances(codes, codes), np.asarray(Relevance.of(y).affinity(y, y)) > 0
     H = relevance_histogram(codes, codes, y, y)
     for distance in range(4):
         counts = ((distances == distance) & is_relevant).sum(axis=1)
@@ -174,7 +172,7 @@ def test_targets_of_any_kind_are_counted_as_the_affinity_compares_them(y):
 
 def test_level_indices_point_to_the_levels_of_a_plain_function():
     values = np.array([[0.5, 3, 3], [7, 0.5, 3]])
-    indices, levels = level_indices(lambda a, b: values, [0, 1], [0, 1, 2])
+    indices, levels = Relevance.between([0, 1], [0, 1, 2], lambda a, b: values).levels()
     assert levels.tolist() == [0, 0.5, 3, 7]
     assert_array_equal(levels[indices], values)
 
@@ -182,15 +180,14 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: resolve_affinity("cosine", [0]), "`affinity` must be 'auto' or a callable .* Got 'cosine'"),
-        (lambda: resolve_affinity(None, [0]), "`affinity` must be 'auto' or a callable .* Got None"),
-        (lambda: resolve_affinity("auto", None), "`y` must hold class labels .* Got None"),
+        (lambda: Relevance.of([0], "cosine"), "`affinity` must be 'auto' or a callable .* Got 'cosine'"),
+        (lambda: Relevance.of([0], None), "`affinity` must be 'auto' or a callable .* Got None"),
         (
-            lambda: resolve_affinity("auto", [[0.3, 0.2]]),
+            lambda: Relevance.of([[0.3, 0.2]]).affinity,
             r"Got 'continuous-multioutput' .*DistanceAffinity",
         ),
-        (lambda: resolve_affinity("auto", np.eye(4)), "`y` .* Got a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
-        (lambda: resolve_affinity("auto", sparse.eye_array(4).tocsr()), "Got a symmetric 4 x 4 .*PrecomputedAffinity"),
+        (lambda: Relevance.of(np.eye(4)).affinity, "`y` .* Got a symmetric 4 x 4 matrix.*PrecomputedAffinity"),
+        (lambda: Relevance.of(sparse.eye_array(4).tocsr()).affinity, "Got a symmetric 4 x 4 .*PrecomputedAffinity"),
         (lambda: SharedLabelsAffinity()([[0, 1]], [[0, 1, 1]]), "must have the same labels. Got 2 and 3 labels"),
         (lambda: ClassAffinity()([[0, 1]], [0]), r"`y` must hold one value per sample.* Got shape \(1, 2\)"),
         (lambda: DistanceAffinity()([[0.0]], [[0.0]]), "`thresholds` is None: call `fit` of DistanceAffinity"),
@@ -221,16 +218,19 @@ def test_level_indices_point_to_the_levels_of_a_plain_function():
         (lambda: PrecomputedAffinity(np.eye(3))([-1], [0]), "`y` must hold indices 0 to 2"),
         (lambda: PrecomputedAffinity(np.eye(3))(["a"], [0]), "`y` must hold indices 0 to 2"),
         (
-            lambda: level_indices(lambda a, b: -np.eye(2), [0, 1], [0, 1]),
+            lambda: Relevance.of([0, 1], lambda a, b: -np.eye(2)).levels(),
             "`affinity` must .* Got levels from -1.0",
         ),
-        (lambda: level_indices(lambda a, b: np.eye(2) * np.nan, [0, 1], [0, 1]), "`affinity` must have finite levels"),
+        (lambda: Relevance.of([0, 1], lambda a, b: np.eye(2) * np.nan).levels(), "`affinity` must have finite levels"),
         (
-            lambda: level_indices(lambda a, b: np.eye(2), [0, 1], [0]),
+            lambda: Relevance.between([0, 1], [0], lambda a, b: np.eye(2)).levels(),
             r"shape \(2, 1\). Got shape \(2, 2\)",
         ),
-        (lambda: level_indices(Undeclared(2), [0], [0]), "`affinity` must return levels among its possible_levels"),
-        (lambda: level_indices(Undeclared(0.5), [0], [0]), "`affinity` must return levels among its possible_levels"),
+        (lambda: Relevance.of([0], Undeclared(2)).levels(), "must return levels among its possible_levels"),
+        (
+            lambda: Relevance.of([0], Undeclared(0.5)).levels(),
+            "`affinity` must return levels among its possible_levels",
+        ),
     ],
 )
 def test_bad_input_is_named(call, message):
@@ -246,7 +246,7 @@ def test_levels_start_with_zero_even_if_the_affinity_forgets_it():
         def __call__(self, y_a, y_b):
             return np.ones((len(y_a), len(y_b)), dtype=int)
 
-    indices, levels = level_indices(Always(), [0], [0, 1])
+    indices, levels = Relevance.between([0], [0, 1], Always()).levels()
     assert_array_equal(levels, [0, 1, 2])
     assert_array_equal(indices, [[1, 1]])
 

@@ -16,9 +16,8 @@ from skhash.affinity import (
     DistanceAffinity,
     NeighborAffinity,
     PrecomputedAffinity,
+    Relevance,
     SharedLabelsAffinity,
-    label_matrix,
-    resolve_affinity,
 )
 from skhash.callbacks import RetrievalMonitor
 from skhash.comparison import evaluate_hasher
@@ -267,7 +266,7 @@ def test_bytes_that_are_no_text_are_classes_too():
 
 def test_a_sparse_column_holds_classes():
     y = sparse.csr_array(CLASSES[:, None])
-    assert resolve_affinity("auto", y) == ClassAffinity()
+    assert Relevance.of(y).affinity == ClassAffinity()
     assert_array_equal(ITQHasher(4).fit(X, y).database_y_, CLASSES[:, None])
 
 
@@ -280,7 +279,7 @@ def test_a_repeated_label_counts_once(y):
     before = y.nnz, y.data.copy()
     assert_array_equal(affinity(y, y), LABELS @ LABELS.T)
     assert_array_equal(affinity.possible_levels(y, y), np.arange(LABELS.sum(axis=1).max() + 1))
-    assert_array_equal(label_matrix(affinity, y), LABELS)
+    assert_array_equal(Relevance.of(y, affinity).labels(), LABELS)
     for place in ("score", "labels", "deep", "relevance_histogram"):
         PLACES[place](y)
     assert y.nnz == before[0]  # the caller's matrix is not changed

@@ -12,12 +12,14 @@ from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity
 from skhash.affinity._levels import level_indices
 from skhash.affinity._precomputed import PrecomputedAffinity
 from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
+from skhash.affinity.relevance import Relevance
 
 __all__ = [
     "ClassAffinity",
     "DistanceAffinity",
     "NeighborAffinity",
     "PrecomputedAffinity",
+    "Relevance",
     "SharedLabelsAffinity",
     "fit_affinity",
     "label_matrix",
@@ -25,5 +27,12 @@ __all__ = [
     "resolve_affinity",
 ]
 
-for _public in (ClassAffinity, DistanceAffinity, NeighborAffinity, PrecomputedAffinity, SharedLabelsAffinity):
+for _public in (
+    ClassAffinity,
+    DistanceAffinity,
+    NeighborAffinity,
+    PrecomputedAffinity,
+    Relevance,
+    SharedLabelsAffinity,
+):
     _public.__module__ = __name__  # pickles and checkpoints name the public path

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash.affinity._targets import as_labels
+from skhash.affinity.targets import as_labels
 
 _KINDS = dict.fromkeys("biuf", "numbers") | {"U": "text", "M": "dates", "m": "durations"}
 
@@ -28,7 +28,7 @@ class ClassAffinity:
 
     def fit(self, y: npt.ArrayLike) -> "ClassAffinity":
         """Affinity itself: it learns nothing. ValueError for targets that are no classes."""
-        one_per_sample(y)
+        one_per_sample(as_labels(y))
         return self
 
     def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -37,31 +37,24 @@ class ClassAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        a = _comparable(y_a)
-        b = a if y_b is y_a else _comparable(y_b)
+        return self._compare(*self._checked(as_labels(y_a), as_labels(y_b)))[0]
+
+    def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Classes of two sets of labels, each of shape (n,), as `_compare` takes them."""
+        a = one_per_sample(y_a)
+        b = a if y_b is y_a else one_per_sample(y_b)
         kinds = {_KINDS.get(classes.dtype.kind, "other objects") for classes in (a, b)}
         if len(kinds) > 1:
             raise ValueError(f"`y` must hold classes of one kind. Got {' and '.join(sorted(kinds))} instead.")
-        levels: npt.NDArray[np.uint8] = (a[:, None] == b[None, :]).view(np.uint8)
-        return levels
+        return a, b
 
-
-def class_codes(y: Any) -> npt.NDArray[Any]:
-    """Index of the class of each sample, shape (n,), in the smallest integer type, which is compared fastest."""
-    classes, codes = np.unique(one_per_sample(y), return_inverse=True)
-    return codes.astype(np.min_scalar_type(len(classes)))
-
-
-def _comparable(y: Any) -> npt.NDArray[Any]:
-    """Classes, shape (n,); integers from 0 to 255 as bytes, which are compared faster (`benchmarks/talr_step.py`)."""
-    classes = one_per_sample(y)
-    fit_bytes = classes.dtype.kind in "iu" and len(classes) > 0 and classes.min() >= 0 and classes.max() < 256
-    return classes.astype(np.uint8) if fit_bytes else classes
+    def _compare(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Index of the level of each pair of checked classes, and the levels."""
+        return (a[:, None] == b).view(np.uint8), np.array([0, 1])
 
 
 def one_per_sample(y: Any) -> npt.NDArray[Any]:
-    """Targets as an array of shape (n,), from an array of shape (n,) or (n, 1)."""
-    y = as_labels(y)
+    """Labels as an array of shape (n,), from an array of shape (n,) or (n, 1)."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -90,30 +83,44 @@ class SharedLabelsAffinity:
 
     def fit(self, y: Any) -> "SharedLabelsAffinity":
         """Affinity itself: it learns nothing. ValueError for targets that are no labels."""
-        label_indicator(y)
+        label_indicator(as_labels(y))
         return self
 
     def possible_levels(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
         """Levels that can occur, ascending: 0 to the largest number of labels of a sample."""
-        largest = min(int(label_indicator(y).sum(axis=1).max()) for y in (y_a, y_b))
-        return np.arange((1 if self.binary else largest) + 1)
+        return self._levels(*self._checked(as_labels(y_a), as_labels(y_b)))
 
     def __call__(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
         """Levels of all pairs, shape (len a, len b)."""
-        a, b = label_indicator(y_a), label_indicator(y_b)
+        return self._shared(*self._checked(as_labels(y_a), as_labels(y_b))).astype(np.int64)
+
+    def _checked(self, y_a: Any, y_b: Any) -> tuple[Any, Any]:
+        """0/1 matrices of two sets of labels, as `_compare` takes them."""
+        a = label_indicator(y_a)
+        b = a if y_b is y_a else label_indicator(y_b)
         if a.shape[1] != b.shape[1]:
             raise ValueError(
                 f"`y_a` and `y_b` must have the same labels. Got {a.shape[1]} and {b.shape[1]} labels instead."
             )
+        return a, b
+
+    def _compare(self, a: Any, b: Any) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Index of the level of each pair of checked labels, and the levels."""
+        return self._shared(a, b).astype(np.uint32), self._levels(a, b)
+
+    def _levels(self, a: Any, b: Any) -> npt.NDArray[np.int64]:
+        largest = 1 if self.binary else min(int(labels.sum(axis=1).max()) for labels in (a, b))
+        return np.arange(largest + 1)
+
+    def _shared(self, a: Any, b: Any) -> npt.NDArray[np.float32]:
         # float32 products go through BLAS and are exact far beyond any number of labels
         shared = a.astype(np.float32) @ b.astype(np.float32).T
-        levels = np.asarray(shared if isinstance(shared, np.ndarray) else shared.toarray()).astype(np.int64)
+        levels: npt.NDArray[np.float32] = shared if isinstance(shared, np.ndarray) else np.asarray(shared.toarray())
         return np.minimum(levels, 1) if self.binary else levels
 
 
 def label_indicator(y: Any) -> Any:
     """Checked 0/1 matrix of labels, dense or sparse; a repeated entry of a sparse matrix counts once."""
-    y = as_labels(y)
     stored = y.data if sparse.issparse(y) else y
     if y.ndim != 2 or stored.dtype.kind not in "biuf" or not ((stored == 0) | (stored == 1)).all():
         found = f"shape {y.shape} of type {stored.dtype}"
@@ -126,4 +133,4 @@ def label_indicator(y: Any) -> Any:
     if sparse.issparse(y) and not y.has_canonical_format:
         y = y.astype(bool)
         y.sum_duplicates()
-    return y.astype(np.int64) if y.dtype.kind == "b" else y
+    return y.astype(np.uint8) if y.dtype.kind == "b" else y

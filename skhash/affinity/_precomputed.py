@@ -8,8 +8,7 @@ from scipy import sparse
 
 from skhash._validation import numeric
 from skhash.affinity._labels import one_per_sample
-from skhash.affinity._levels import checked_levels
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_labels, as_targets
 
 
 class PrecomputedAffinity:
@@ -55,7 +54,7 @@ class PrecomputedAffinity:
 
     def fit(self, y: npt.ArrayLike) -> "PrecomputedAffinity":
         """Affinity itself: it learns nothing. ValueError for targets that are no indices."""
-        self._indices(y)
+        self._indices(as_labels(y))
         return self
 
     def possible_levels(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -64,7 +63,18 @@ class PrecomputedAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[Any]:
         """Levels of all pairs, shape (len a, len b)."""
-        a, b = self._indices(y_a), self._indices(y_b)
+        return self._entries(*self._checked(as_labels(y_a), as_labels(y_b)))
+
+    def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Indices of two sets of labels, each of shape (n,), as `_compare` takes them."""
+        a = self._indices(y_a)
+        return a, a if y_b is y_a else self._indices(y_b)
+
+    def _compare(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Index of the level of each pair of checked indices, and the levels."""
+        return level_indices(self._entries(a, b), self._levels), self._levels
+
+    def _entries(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if sparse.issparse(self.matrix):
             return np.asarray(self.matrix[a][:, b].toarray())
         return np.asarray(self.matrix[np.ix_(a, b)])
@@ -78,3 +88,21 @@ class PrecomputedAffinity:
                 f"as numpy.arange({n}) does. Got {indices} instead."
             )
         return indices
+
+
+def checked_levels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Distinct levels, ascending; ValueError unless they are finite and >= 0."""
+    values = np.unique(values)
+    if len(values) and not (np.isfinite(values).all() and values[0] >= 0):
+        raise ValueError(f"{name} must have finite levels >= 0. Got levels from {values[0]} to {values[-1]} instead.")
+    return values
+
+
+def level_indices(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Index of each value among the ascending levels, uint8 for bytes and bools that are their own index, else uint32.
+
+    The index of a value that is no level is that of another level, or the number of levels.
+    """
+    if values.dtype.kind not in "bui" or not np.array_equal(levels, np.arange(len(levels))):
+        return np.searchsorted(levels, values).astype(np.uint32)
+    return values.astype(np.uint8 if values.dtype in (np.uint8, np.bool_) else np.uint32, copy=False)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, as_count, as_count_or_none, check_option, numeric
-from skhash.affinity._targets import as_targets, check_complete
+from skhash.affinity.targets import as_targets, check_complete
 from skhash.codes._bits import memory_chunks
 
 
@@ -76,7 +76,12 @@ class DistanceAffinity:
         """Copy that holds the percentiles of the distances between the vectors in `y`."""
         if self.thresholds is not None:
             return self
-        vectors = checked_vectors(y, type(self).__name__)
+        return self._learned(checked_vectors(as_targets(y), type(self).__name__))
+
+    def _learned(self, vectors: npt.NDArray[Any]) -> "DistanceAffinity":
+        """Copy with the thresholds of checked vectors."""
+        if self.thresholds is not None:
+            return self
         if len(vectors) < 2:
             raise ValueError(f"`y` must have at least 2 samples for DistanceAffinity. Got {len(vectors)} instead.")
         vectors = vectors[:: -(-len(vectors) // self.max_samples)]
@@ -90,16 +95,25 @@ class DistanceAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Levels of all pairs, shape (len a, len b)."""
+        indices, levels = self._compare(*self._checked(as_targets(y_a), as_targets(y_b)))
+        return levels[indices]
+
+    def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Vectors of two sets of targets, as `_compare` takes them."""
+        return checked_pair(y_a, y_b, type(self).__name__)
+
+    def _compare(
+        self, a: npt.NDArray[Any], b: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]:
+        """Index of the level of each pair of checked vectors, and the levels."""
         if self.thresholds is None:
             raise ValueError("`thresholds` is None: call `fit` of DistanceAffinity with the training samples first.")
-        a, b = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
         distances = _distances(*_comparable(a, b))
         # The index of a level is the number of thresholds that are not below the distance. A distance equal to
         # a threshold must not be above it by the rounding of one block of distances.
         thresholds = np.sort(self.thresholds) * (1 + 1e-9)
-        index = len(thresholds) - np.searchsorted(thresholds, distances, side="left")
-        levels = self.possible_levels(y_a, y_b)
-        return levels[index]
+        indices = len(thresholds) - np.searchsorted(thresholds, distances, side="left")
+        return indices.astype(np.uint32), np.array([0.0, *self.levels])
 
 
 @dataclass(frozen=True)
@@ -158,20 +172,25 @@ class NeighborAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        queries, items = (checked_vectors(y, type(self).__name__) for y in (y_a, y_b))
-        if queries.shape[1] != items.shape[1]:
-            raise ValueError(
-                f"`y_a` and `y_b` must have the same features. Got {queries.shape[1]} and {items.shape[1]} instead."
-            )
+        return self._compare(*self._checked(as_targets(y_a), as_targets(y_b)))[0]
+
+    def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Vectors of two sets of targets, as `_compare` takes them."""
+        return checked_pair(y_a, y_b, type(self).__name__)
+
+    def _compare(
+        self, queries: npt.NDArray[Any], items: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Index of the level of each pair of checked vectors, and the levels."""
         n_relevant = self.n_neighbors if self.fraction is None else max(1, round(self.fraction * len(items)))
         k = min(int(n_relevant or 0), len(items))
         levels = np.zeros((len(queries), len(items)), dtype=np.uint8)
         if not levels.size:
-            return levels
+            return levels, np.array([0, 1])
         queries, items = _comparable(queries, items, self.metric)  # all at once: a chunk may be one query
         for batch in memory_chunks(len(queries), 24 * len(items)):
             levels[batch] = _k_smallest(_distances(queries[batch], items, self.metric), k)
-        return levels
+        return levels, np.array([0, 1])
 
 
 def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bool_]:
@@ -183,9 +202,10 @@ def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bo
 
 
 def _comparable(
-    queries: npt.NDArray[np.float64], items: npt.NDArray[np.float64], metric: str = "euclidean"
+    queries: npt.NDArray[Any], items: npt.NDArray[Any], metric: str = "euclidean"
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Vectors as `_distances` takes them: centered for "euclidean", which loses digits far from the origin."""
+    queries, items = (vectors.astype(np.float64, copy=False) for vectors in (queries, items))
     if metric == "euclidean":
         center = items.mean(axis=0)
         return queries - center, items - center
@@ -207,16 +227,24 @@ def _distances(
     return np.asarray(-(queries @ items.T))
 
 
-def checked_vectors(y: npt.ArrayLike, affinity: str) -> npt.NDArray[np.float64]:
-    """Targets as finite float64 vectors, shape (n, n_features); an error names the affinity."""
+def checked_pair(y_a: Any, y_b: Any, affinity: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Two sets of targets as real vectors with the same features; an error names the affinity."""
+    a = checked_vectors(y_a, affinity)
+    b = a if y_b is y_a else checked_vectors(y_b, affinity)
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"`y_a` and `y_b` must have the same features. Got {a.shape[1]} and {b.shape[1]} instead.")
+    return a, b
+
+
+def checked_vectors(y: Any, affinity: str) -> npt.NDArray[Any]:
+    """Targets as finite real vectors, shape (n, n_features); an error names the affinity."""
     if sparse.issparse(y):
         raise TypeError(
             f"`y` must hold dense vectors for {affinity}. Got a sparse array instead. Pass as y the vectors to "
             "compare, such as those of TruncatedSVD."
         )
-    y = as_targets(y)
     check_complete(y)
-    y = numeric(y, "y").astype(np.float64, copy=False)
+    y = numeric(y, "y")
     if y.ndim != 2 or not np.isfinite(y).all():
         raise ValueError(
             f"`y` must hold finite vectors, shape (n, n_features), for {affinity}. "

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from skhash._estimators import first_step, hasher_input, named_warnings
 from skhash._validation import with_nearest
 from skhash.affinity import resolve_affinity
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._pictures import are_pictures, learn_from, open_pictures, readable, unread_samples
 from skhash.cli._samples import TRAINED_ON, errors_of, open_samples

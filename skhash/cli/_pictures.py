@@ -20,7 +20,7 @@ from skhash._encoding import array_source
 from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash._threads import one_thread
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.cli._samples import (
     OF_TABLES,
     TRAINED_ON,

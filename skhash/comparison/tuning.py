@@ -18,7 +18,7 @@ import numpy.typing as npt
 from skhash._estimators import named_warnings
 from skhash.affinity import ClassAffinity
 from skhash.affinity._labels import one_per_sample
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_labels, as_targets
 from skhash.metrics import RetrievalScorer
 from skhash.registry import LogUniform, Space
 
@@ -146,7 +146,7 @@ def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _D
     groups: npt.NDArray[Any] = np.zeros(n)
     splitter = ShuffleSplit(1, test_size=share, random_state=seed)
     if isinstance(affinity, ClassAffinity):
-        _, groups, sizes = np.unique(one_per_sample(y), return_inverse=True, return_counts=True)
+        _, groups, sizes = np.unique(one_per_sample(as_labels(y)), return_inverse=True, return_counts=True)
         if sizes.min() > 1 and len(sizes) <= share * n:
             splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
     learned, held_out = next(splitter.split(np.zeros(n), groups))

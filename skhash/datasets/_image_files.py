@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from skhash._libraries import library
-from skhash.affinity._targets import missing_targets
+from skhash.affinity.targets import missing_targets
 from skhash.exceptions import InvalidFileError
 
 #: how images are turned upright, by their EXIF orientation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from skhash._validation import as_count
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.datasets._csv import CsvTable, is_csv
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
 from skhash.exceptions import InvalidFileError

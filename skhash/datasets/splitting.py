@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from skhash._validation import check_not_masked
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
 from skhash.affinity._labels import label_indicator
-from skhash.affinity._targets import as_labels, as_targets, check_complete
+from skhash.affinity.targets import as_labels, as_targets, check_complete
 from skhash.datasets.protocols import Indices, Protocol, check_protocol
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _marked(test: Any, n: int, protocol: Protocol) -> npt.NDArray[np.bool_]:
 
 
 def _label_matrix(y: Any, protocol: Protocol) -> npt.NDArray[Any]:
-    labels: npt.NDArray[Any] = label_indicator(y).toarray() if issparse(y) else y
+    labels: npt.NDArray[Any] = label_indicator(as_labels(y)).toarray() if issparse(y) else y
     if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
         raise ValueError(
             f"`y` must be a 0/1 matrix of labels for protocol {protocol.name!r}. Got shape {labels.shape} instead."

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from skhash.affinity._targets import as_labels
+from skhash.affinity.targets import as_labels
 from skhash.codes import as_packed, unpack
 from skhash.displays._base import Display, color_and_marker, legend, one_axes, pyplot
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skhash._encoding import encode_block
 from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import NeighborAffinity, resolve_affinity
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import level_indices, resolve_affinity
-from skhash.affinity._targets import as_targets, distinct_targets
+from skhash.affinity.targets import as_targets, distinct_targets
 from skhash.codes import as_packed, check_same_nbits, quantize_weights
 from skhash.codes._bits import item_words, memory_chunks, read_only
 from skhash.codes._blocks import CodeBlocks

@@ -18,7 +18,7 @@ from skhash._estimators import (
 )
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
-from skhash.affinity._targets import as_targets
+from skhash.affinity.targets import as_targets
 from skhash.codes import check_same_nbits
 from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics._ties import EMPTY

@@ -34,7 +34,7 @@ from skhash._validation import (
     is_count,
 )
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
-from skhash.affinity._targets import as_targets, check_complete
+from skhash.affinity.targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
 from skhash.codes._bits import memory_chunks
 from skhash.neighbors.hamming_neighbors import HammingNeighbors

@@ -6,7 +6,7 @@ from _helpers import history_of
 from sklearn.utils import Bunch
 
 from skhash import hashers
-from skhash.affinity import ClassAffinity, DistanceAffinity, fit_affinity, resolve_affinity
+from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance
 from skhash.comparison import GROUPS, VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import tune
 from skhash.registry import METHODS as REGISTERED
@@ -58,7 +58,7 @@ def test_methods_that_need_labels_are_marked_and_search_spaces_fit(name):
         with pytest.raises(ValueError, match="labels"):
             quick_hasher(method.class_name, affinity).fit(X, X)
         affinity, y = "auto", (X[:, 0] > 0).astype(int)
-    data = Bunch(X_train=X, y_train=y, affinity=fit_affinity(resolve_affinity(affinity, y), y))
+    data = Bunch(X_train=X, y_train=y, affinity=Relevance.of(y, affinity).affinity)
     space = method.search_space
     candidates = tune(lambda **given: quick_hasher(method.class_name, affinity).set_params(**given), space, data, 3)
     centers = candidates[0].centers

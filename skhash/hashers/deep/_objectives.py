@@ -31,8 +31,10 @@ from torch.nn.functional import cross_entropy, normalize, softplus
 from skhash._compat import Interval
 from skhash._validation import Array, as_count_or_none
 from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
-from skhash.affinity._labels import class_codes
+from skhash.affinity._labels import one_per_sample
 from skhash.affinity._levels import small_level_indices
+from skhash.affinity.relevance import _class_indices
+from skhash.affinity.targets import as_labels
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import corrupt, moco_v2
 from skhash.hashers.deep._base import DeepHasher
@@ -272,7 +274,9 @@ class HistogramObjective(Objective):
 
     def prepare_targets(self, targets: Any) -> Any:
         """Targets; classes as small integers, see :class:`skhash.engine.Objective`."""
-        return class_codes(targets) if type(self.affinity) is ClassAffinity else targets
+        return (
+            _class_indices(one_per_sample(as_labels(targets)))[1] if type(self.affinity) is ClassAffinity else targets
+        )
 
     def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""

@@ -17,7 +17,7 @@ from skhash import (
     SpectralHasher,
     SphericalHasher,
 )
-from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity, label_matrix
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, Relevance, SharedLabelsAffinity
 from skhash.codes import hamming_distances
 from skhash.persistence import load, save
 
@@ -126,9 +126,9 @@ def test_equivalent_labels_give_the_same_codes(digits, Hasher):
 
 def test_the_label_matrix_holds_one_column_per_label():
     expected = [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
-    assert_array_equal(label_matrix(ClassAffinity(), ["b", "a", "c"]), expected)
+    assert_array_equal(Relevance.of(["b", "a", "c"]).labels(), expected)
     for y in (np.array(expected), np.array(expected, dtype=bool), sparse.csr_matrix(expected)):
-        matrix = label_matrix(SharedLabelsAffinity(binary=True), y)
+        matrix = Relevance.of(y, SharedLabelsAffinity(binary=True)).labels()
         assert_array_equal(matrix, expected)
         assert matrix.dtype == np.float64
 

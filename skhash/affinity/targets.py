@@ -27,9 +27,9 @@ def as_targets(y: Any, name: str = "y") -> Any:
     return np.char.decode(array, "utf-8", "backslashreplace") if array.dtype.kind == "S" else array
 
 
-def as_labels(y: Any) -> Any:
+def as_labels(y: Any, name: str = "y") -> Any:
     """Targets of :func:`as_targets`, checked as labels: classes or a 0/1 matrix, of one kind and none missing."""
-    y = as_targets(y)
+    y = as_targets(y, name)
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported: `y` must hold class labels or a 0/1 matrix of labels.")
     if len(y.shape) > 2:  # the error of scikit-learn does not say that it is about y
