@@ -250,4 +250,4 @@ def checked_vectors(y: Any, affinity: str) -> npt.NDArray[Any]:
             f"`y` must hold finite vectors, shape (n, n_features), for {affinity}. "
             f"Got shape {y.shape}{'' if np.isfinite(y).all() else ' with NaN or infinity'} instead."
         )
-    return y
+    return y  # type: ignore[no-any-return]

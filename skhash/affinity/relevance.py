@@ -236,11 +236,11 @@ class Relevance:
         else:
             known, codes = self._class_labels, self.classes
         if classes is None:
-            return (codes[:, None] == np.arange(len(known))).astype(np.float64)
+            return _one_hot(codes, len(known))
         columns = np.searchsorted(classes, known).clip(max=len(classes) - 1)
         if (is_new := (np.asarray(classes)[columns] != known)[codes]).any():
             raise ValueError(f"`classes` must have the class of each row. Got {known[codes[is_new][0]]} in a row.")
-        return (columns[codes][:, None] == np.arange(len(classes))).astype(np.float64)
+        return _one_hot(columns[codes], len(classes))
 
     def take(self, rows: Any, columns: Any = None) -> Self:
         """Relevance of some samples, without a check: of a batch, a fold, or held-out samples.
@@ -406,6 +406,11 @@ def _class_indices(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDAr
         first, codes = distinct_targets(column)
         classes = column[first]
     return classes, codes.astype(np.min_scalar_type(len(classes)))
+
+
+def _one_hot(codes: npt.NDArray[Any], n: int) -> npt.NDArray[np.float64]:
+    """Matrix of n columns with a 1 in the column of each row."""
+    return np.asarray(codes[:, None] == np.arange(n), dtype=np.float64)
 
 
 def _checked_levels(affinity: Any, a: Any, b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
