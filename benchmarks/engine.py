@@ -14,14 +14,14 @@ import torch
 from skhash._threads import one_thread
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder, Schedule, Trainer, seeded
-from skhash.hashers.deep.hashnet import _HashNetObjective
-from skhash.hashers.deep.talr import _TALRObjective
+from skhash.hashers.deep._hashnet import HashNetObjective
+from skhash.hashers.deep._talr import TALRObjective
 
 CPU = torch.device("cpu")
 N_SAMPLES, N_FEATURES, NBITS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 5120, 512, 32, 256, 0.01, 10
 OBJECTIVES = {
-    "TALR": lambda: _TALRObjective(ClassAffinity()),
-    "HashNet": lambda: _HashNetObjective(ClassAffinity(), 10 / NBITS),
+    "TALR": lambda: TALRObjective(ClassAffinity()),
+    "HashNet": lambda: HashNetObjective(ClassAffinity(), 10 / NBITS),
 }
 
 

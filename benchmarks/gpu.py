@@ -23,9 +23,9 @@ from torch import nn
 from skhash import HashNetHasher, NSHHasher, TALRHasher
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder, Schedule, Trainer, corrupt, seeded
-from skhash.hashers.deep.hashnet import _HashNetObjective
-from skhash.hashers.deep.nsh import _NSHObjective
-from skhash.hashers.deep.talr import _TALRObjective
+from skhash.hashers.deep._hashnet import HashNetObjective
+from skhash.hashers.deep._nsh import NSHObjective
+from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics import average_precision, relevance_histogram
 from skhash.neighbors import HammingNeighbors
 
@@ -112,9 +112,9 @@ def bench_steps(bench, size):
     """Training steps of three methods at 64 bits, with a linear map and with "mlp"."""
     X, y = random_vectors(4 * size["batch"])
     objectives = {
-        "TALR": lambda: _TALRObjective(ClassAffinity()),
-        "HashNet": lambda: _HashNetObjective(ClassAffinity(), 10 / 64),
-        "NSH": lambda: _NSHObjective(corrupt, WIDTH, N_FEATURES),
+        "TALR": lambda: TALRObjective(ClassAffinity()),
+        "HashNet": lambda: HashNetObjective(ClassAffinity(), 10 / 64),
+        "NSH": lambda: NSHObjective(corrupt, WIDTH, N_FEATURES),
     }
     for name, objective in objectives.items():
         for backbone in (None, "mlp"):

@@ -14,7 +14,7 @@ import torch
 
 from skhash._threads import one_thread
 from skhash.engine import Encoder, Schedule, Trainer
-from skhash.hashers.deep.talr import _TALRObjective
+from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics import average_precision, ndcg, relevance_histogram
 
 N_FEATURES, N_CLASSES, N_STEPS, N_REPEATS = 512, 10, 10, 7
@@ -59,7 +59,7 @@ def make_step(bits, batch, levels, features):
     y = rng.integers(max(N_CLASSES, levels - 1), size=len(X))
     encoder = Encoder(features, bits, input_dropout=0.3)
     encoder.set_statistics(X)
-    objective = _TALRObjective(GradedClasses(levels), "ap" if levels == 2 else "ndcg")
+    objective = TALRObjective(GradedClasses(levels), "ap" if levels == 2 else "ndcg")
     schedule = Schedule(n_epochs=1000, batch_size=batch, learning_rate=1e-4)
     trainer = Trainer(encoder, objective, X, y, schedule, rng, torch.device("cpu"))
     batches = [rng.permutation(len(X))[:batch] for _ in range(N_STEPS)]

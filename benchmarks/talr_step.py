@@ -17,7 +17,7 @@ from skhash._threads import one_thread
 from skhash.affinity import ClassAffinity
 from skhash.engine import Encoder
 from skhash.hashers.deep import _objectives
-from skhash.hashers.deep.talr import _TALRObjective
+from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics.histogram import RelevanceHistogram
 
 BATCH, NBITS, N_FEATURES = 256, 64, 512
@@ -40,7 +40,7 @@ class Step:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.encoder = Encoder(N_FEATURES, NBITS)
-        self.objective = _TALRObjective(ClassAffinity())
+        self.objective = TALRObjective(ClassAffinity())
 
     def __call__(self):
         self.encoder.zero_grad()
@@ -74,7 +74,7 @@ def test_ratio(step, monkeypatch, capsys):
         return loss, gradient, {alone: best_time(step, alone) for alone in (True, False)}
 
     loss, gradient, compiled = measure()
-    monkeypatch.setattr(_TALRObjective, "ranking_loss", _objectives.HistogramObjective.ranking_loss)
+    monkeypatch.setattr(TALRObjective, "ranking_loss", _objectives.HistogramObjective.ranking_loss)
     scatter_loss, scatter_gradient, scatter = measure()
     monkeypatch.setattr(_objectives, "soft_histogram", dense_histogram)
     dense_loss, dense_gradient, dense = measure()

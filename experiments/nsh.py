@@ -33,7 +33,7 @@ from skhash._threads import one_thread
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
 from skhash.engine import Encoder
-from skhash.hashers.deep.nsh import _NSHObjective
+from skhash.hashers.deep._nsh import NSHObjective
 
 NBITS = 32
 #: name, data set, variants
@@ -173,7 +173,7 @@ def step_times(batch_sizes):
         with torch.random.fork_rng(), one_thread():
             torch.manual_seed(0)
             encoder = Encoder(784, NBITS, "mlp", batch_norm=True)
-            objective = _NSHObjective(lambda batch: batch + 0.1 * torch.randn_like(batch), 512, 784)
+            objective = NSHObjective(lambda batch: batch + 0.1 * torch.randn_like(batch), 512, 784)
             times = {}
             for part in ("step", "encoder"):
                 spent = []

@@ -249,7 +249,7 @@ def describe_keys(mapping: Mapping[Any, Any]) -> str:
 
 def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
     """What X is, in words, and what to do about it; None if X may be an array."""
-    names = _class_names(X)
+    names = class_names(X)
     if hasattr(X, "__dask_graph__"):
         remedy = (
             "encode it with skhash.dask.encode(hasher, X), which stays lazy; fit a sample, such as X[:100000].compute()"
@@ -264,7 +264,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
         deep = "or use a deep hasher, such as TALRHasher, which reads it batch by batch"
         return None if takes_datasets else ("a torch Dataset", f"Read it first, {_READ}, {deep}.")
     for tensor, what, code in ((X, "a tensor", "X"), (first, "a list of tensors", "torch.stack(X)")):
-        if "torch.Tensor" not in _class_names(tensor):
+        if "torch.Tensor" not in class_names(tensor):
             continue
         if tensor.requires_grad or tensor.device.type != "cpu":
             given = f"{what} on {tensor.device} with requires_grad={tensor.requires_grad}"
@@ -273,7 +273,7 @@ def _other_kind(X: Any, takes_datasets: bool) -> tuple[str, str] | None:
             return f"{what} of type {tensor.dtype}", f"Pass {code}.float()."
         if str(tensor.layout) != "torch.strided":
             return f"{what} of layout {tensor.layout}", f"Pass {code}.to_dense()."
-    if "PIL.Image.Image" in names or "PIL.Image.Image" in _class_names(first):
+    if "PIL.Image.Image" in names or "PIL.Image.Image" in class_names(first):
         flat = "" if takes_datasets else ".reshape(len(images), -1)"
         return "images of PIL", f"Convert them first: {_STACK}{flat}"
     if isinstance(X, Mapping):
@@ -337,7 +337,44 @@ def on_host(X: Any) -> Any:
 
 def is_dataset(X: Any) -> bool:
     """Whether samples are a torch Dataset; torch need not be imported."""
-    return _DATASET in _class_names(X)
+    return _DATASET in class_names(X)
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value is a module of torch, which need not be imported."""
+    return "torch.nn.modules.module.Module" in class_names(value)
+
+
+#: numbers of channels of usual images: gray, RGB, RGBA
+CHANNELS = (1, 3, 4)
+
+
+def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
+    """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
+    if len(shape) != 3 or shape[2] not in CHANNELS or min(shape[:2]) <= 4:
+        return
+    if not is_module(backbone):
+        raise ValueError(
+            f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
+            f"{shape[0]} channels. {_channels_first(is_dataset)}"
+        )
+    warnings.warn(
+        f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {_channels_first(is_dataset)}",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def check_same_shape(shape: tuple[int, ...], fitted: tuple[int, ...], is_dataset: bool) -> None:
+    """Raise ValueError unless samples have the shape of the training samples."""
+    if shape != fitted:
+        hint = f" {_channels_first(is_dataset)}" if (*shape[2:], *shape[:2]) == fitted else ""
+        raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
+
+
+def _channels_first(is_dataset: bool) -> str:
+    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
+    return f"If the channels are last, {move}."
 
 
 def _is_table(names: set[str]) -> bool:
@@ -345,7 +382,7 @@ def _is_table(names: set[str]) -> bool:
     return any(name.startswith("datasets.") for name in names)
 
 
-def _class_names(value: Any) -> set[str]:
+def class_names(value: Any) -> set[str]:
     """Dotted names of the class of a value and of its bases, which need no import of torch or PIL."""
     return {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
 

@@ -31,7 +31,7 @@ from skhash import LSHHasher, TALRHasher
 from skhash.affinity import level_indices
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
-from skhash.hashers.deep.talr import soft_metric
+from skhash.hashers.deep import soft_metric
 from skhash.metrics.soft_histogram import soft_histogram
 
 study = Study("talr_appendix_c", "TALR, appendix C: errors of the relaxations")

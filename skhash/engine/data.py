@@ -1,17 +1,12 @@
 """Samples of any kind, read by index: arrays, memmaps, torch datasets of (sample, target) pairs."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 from torch.utils.data import Dataset
-
-#: numbers of channels of usual images: gray, RGB, RGBA
-CHANNELS = (1, 3, 4)
 
 
 class DatasetArray:
@@ -227,31 +222,3 @@ def _stack_samples(samples: list[npt.NDArray[Any]], shape: tuple[int, ...]) -> n
                 "Resize or crop images in the transform of the Dataset."
             )
     return np.stack(samples) if samples else np.zeros((0, *shape), np.float32)
-
-
-def check_channels(shape: tuple[int, ...], backbone: Any, is_dataset: bool) -> None:
-    """Raise ValueError for training images with the channels last, or warn if a module of the user may take them."""
-    if len(shape) != 3 or shape[2] not in CHANNELS or min(shape[:2]) <= 4:
-        return
-    if not isinstance(backbone, nn.Module):
-        raise ValueError(
-            f"`X` must hold images of shape (channels, height, width). Got samples of shape {shape}, which are "
-            f"{shape[0]} channels. {_remedy(is_dataset)}"
-        )
-    warnings.warn(
-        f"X has images of shape {shape}, and axis 1 is taken for {shape[0]} channels. {_remedy(is_dataset)}",
-        UserWarning,
-        stacklevel=2,
-    )
-
-
-def check_same_shape(shape: tuple[int, ...], fitted: tuple[int, ...], is_dataset: bool) -> None:
-    """Raise ValueError unless samples have the shape of the training samples."""
-    if shape != fitted:
-        hint = f" {_remedy(is_dataset)}" if (*shape[2:], *shape[:2]) == fitted else ""
-        raise ValueError(f"`X` must have samples of shape {fitted}, as in fit. Got {shape} instead.{hint}")
-
-
-def _remedy(is_dataset: bool) -> str:
-    move = "return image.transpose(2, 0, 1) from the Dataset" if is_dataset else "pass X.transpose(0, 3, 1, 2)"
-    return f"If the channels are last, {move}."

@@ -5,50 +5,29 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
-from torch import nn
-from torch.utils.data import Dataset
 
 from skhash._compat import fit_context
 from skhash._threads import is_forked, one_thread
-from skhash._validation import check_kind, python_ints
+from skhash._validation import (
+    check_channels,
+    check_kind,
+    check_same_shape,
+    evenly_spaced,
+    is_dataset,
+    is_module,
+    python_ints,
+    resolve_device,
+)
 from skhash.affinity import SharedLabelsAffinity
 from skhash.affinity._levels import check_pairs
 from skhash.base import BaseHasher, InterruptedFit
-from skhash.engine import (
-    ArraySubset,
-    DatasetArray,
-    Encoder,
-    NumpyEncoder,
-    Objective,
-    Schedule,
-    Trainer,
-    are_tags,
-    build_backbone,
-    count_batches,
-    crop_and_flip,
-    evenly_spaced,
-    is_network,
-    is_pretrained,
-    output_width,
-    own_settings,
-    resolve_device,
-    seeded,
-    without_weights,
-)
-from skhash.engine.backbones import clone_with_module
-from skhash.engine.data import check_channels, check_same_shape
-from skhash.engine.encoder import N_MAX_PRODUCTS
-from skhash.engine.layers import N_MAX_DIRECTIONS
-from skhash.engine.runtime import from_first, gather, n_processes
-from skhash.hashers.deep._checkpoints import FREE, TrainingFile
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._parameters import (
     CONSTRAINTS,
@@ -59,11 +38,15 @@ from skhash.hashers.deep._parameters import (
     document,
     list_parameters,
 )
-from skhash.hashers.deep._starts import compute_activations
 from skhash.hashers.deep._stored import StoredMixin
 from skhash.persistence._checking import qualified_name
-from skhash.persistence._checkpoints import as_arrays, as_tensors
 from skhash.persistence._identity import identify
+
+if TYPE_CHECKING:
+    import torch
+
+    from skhash.engine import Encoder, NumpyEncoder, Objective, Trainer
+    from skhash.hashers.deep._checkpoints import TrainingFile
 
 # Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
 # Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
@@ -111,8 +94,6 @@ class DeepHasher(StoredMixin, BaseHasher):
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm = False  # whether each output is normalized over the batch
-    _new_encoder: Callable[..., Encoder] = Encoder  # returns an encoder with initial weights
-    _numpy_encoder: Callable[[Any], NumpyEncoder] = NumpyEncoder  # of an encoder with dense layers
     _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -230,6 +211,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         >>> [entry["epoch"] for entry in hasher.history_]
         [1, 2, 3]
         """
+        from skhash.engine import seeded
+
         with self._restored_on_failure(), python_ints(self):
             is_first = not hasattr(self, "weights_")
             if not is_first:
@@ -269,66 +252,85 @@ class DeepHasher(StoredMixin, BaseHasher):
     # --- what a method defines
 
     @abstractmethod
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
         """Objective to minimize. `affinity_` and `settings_` are known."""
+
+    def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
+        """Encoder with initial weights."""
+        from skhash.engine import Encoder
+
+        return Encoder(*args, **options)
+
+    def _numpy_encoder(self, encoder: "Encoder") -> "NumpyEncoder":
+        """Encoder in numpy of an encoder with dense layers."""
+        from skhash.engine import NumpyEncoder
+
+        return NumpyEncoder(encoder)
 
     def _kind(self) -> str:
         """Key of the recipe in `_recipes`."""
         return "linear" if self.backbone is None else "deep"
 
-    def _augmentation(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    def _augmentation(self) -> "Callable[[torch.Tensor], torch.Tensor] | None":
         """Function that the training loop applies to each batch; None for no change."""
+        from skhash.engine import crop_and_flip
+
         return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment
 
-    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
+    def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
         """Set better initial weights of the encoder, and draw other initial values; called before `_objective`."""
 
     def _n_stages(self) -> int:
         """Number of stages of a method that learns by continuation."""
         return 1
 
-    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
+    def _measure_stage(self, trainer: "Trainer") -> dict[str, Any]:
         """What `history_` stores at the end of a stage."""
         return {}
 
     # --- validate
 
     def _own_targets(self, X: Any) -> Any:
-        return X.targets() if isinstance(X, DatasetArray) else super()._own_targets(X)
+        return X.targets() if hasattr(X, "targets") else super()._own_targets(X)
 
-    def _targets_of(self, dataset: Dataset[Any], are_samples: bool) -> Any:
+    def _targets_of(self, dataset: Any, are_samples: bool) -> Any:
         """What an affinity compares of a Dataset: its targets, or the samples themselves."""
+        from skhash.engine import DatasetArray
+
         return DatasetArray(dataset)[:] if are_samples else DatasetArray(dataset).targets()
 
     def _check_input(self, X: Any, **options: Any) -> Any:
         check_kind(X, self, takes_datasets=True)
-        X = DatasetArray(X) if isinstance(X, Dataset) else X
-        is_dataset = isinstance(X, DatasetArray)
+        from_dataset = is_dataset(X)
+        if from_dataset:
+            from skhash.engine import DatasetArray
+
+            X = DatasetArray(X)
         ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
         is_small = getattr(getattr(X, "dtype", None), "itemsize", 8) < 4  # float32 holds these values
         options["dtype"] = [np.float32, np.float64] if is_small else [np.float64, np.float32]
-        if not is_dataset and ndim <= 2:
+        if not from_dataset and ndim <= 2:
             X = validate_data(self, X, **options)
         else:
             n_min = options.get("ensure_min_samples", 1)
             options["dtype"].append(np.uint8)
-            options |= {"skip_check_array": is_dataset, "allow_nd": True}
+            options |= {"skip_check_array": from_dataset, "allow_nd": True}
             X = validate_data(self, X, ensure_2d=False, **options)
-            if is_dataset and len(X) < n_min:
+            if from_dataset and len(X) < n_min:
                 raise ValueError(f"`X` must have at least {n_min} samples. Got a Dataset of {len(X)} instead.")
-            if is_dataset and X.ndim == 1:
+            if from_dataset and X.ndim == 1:
                 raise ValueError("`X` must have samples that are arrays. Got a Dataset of numbers instead.")
         shape = tuple(X.shape[1:])
         if not options.get("reset", True):
-            check_same_shape(shape, self.input_shape_, is_dataset)
+            check_same_shape(shape, self.input_shape_, from_dataset)
             return X
-        if is_dataset:
+        if from_dataset:
             X.check()
         self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if len(shape) == 1:
             self.n_features_in_ = shape[0]
         else:
-            check_channels(shape, self.backbone, is_dataset)
+            check_channels(shape, self.backbone, from_dataset)
         self.input_shape_ = shape
         return X
 
@@ -358,6 +360,8 @@ class DeepHasher(StoredMixin, BaseHasher):
     # --- resolve defaults
 
     def _resolve_defaults(self, X: Any) -> None:
+        from skhash.engine import count_batches, is_pretrained
+
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
         recipe["backbone_lr_scale"] = self._network_scale if is_pretrained(self.backbone) else 1.0
@@ -384,6 +388,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         self._fixed = {name: getattr(self, name) for name in FIXED}
 
     def _learns_labels_of_tags(self, X: Any) -> bool:
+        from skhash.engine import are_tags
+
         is_linear = self.backbone is None and X.ndim == 2
         by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
         return is_linear and by_labels and are_tags(X[evenly_spaced(len(X), 1000)])
@@ -396,8 +402,10 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])
 
-    def _draw_seed(self, file: TrainingFile | None = None) -> tuple[np.random.RandomState, int]:
+    def _draw_seed(self, file: "TrainingFile | None" = None) -> tuple[np.random.RandomState, int]:
         """Generator of the initial weights, and the seed of all other draws, both from `random_state`."""
+        from skhash.engine.runtime import from_first
+
         rng = check_random_state(self.random_state)
         seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
         seed = seed if file is None else file.begin(seed)
@@ -405,7 +413,9 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- build
 
-    def _build_encoder(self, X: Any, rng: np.random.RandomState) -> Encoder:
+    def _build_encoder(self, X: Any, rng: np.random.RandomState) -> "Encoder":
+        from skhash.engine.layers import N_MAX_DIRECTIONS
+
         smoothing = self.settings_["smoothing"]
         n_directions = min(N_MAX_DIRECTIONS, min(X.shape) // 2) if smoothing else 0
         encoder = self._new_encoder(
@@ -424,8 +434,12 @@ class DeepHasher(StoredMixin, BaseHasher):
         self._initialize(encoder, X, rng)
         return encoder
 
-    def _rebuild_encoder(self, device: torch.device, training: bool = False) -> Encoder:
+    def _rebuild_encoder(self, device: "torch.device", training: bool = False) -> "Encoder":
         """Encoder with the learned weights; for training also with dropout."""
+        import torch
+
+        from skhash.engine import seeded, without_weights
+
         options = {"backbone": without_weights(self._architecture["backbone"])}
         options["pretrained"] = "feature_mean" in self.weights_
         if training:
@@ -437,8 +451,16 @@ class DeepHasher(StoredMixin, BaseHasher):
         return encoder.to(device)
 
     def _build_trainer(
-        self, encoder: Encoder, X: Any, targets: Any, order: np.random.Generator, device: torch.device, **changes: Any
-    ) -> Trainer:
+        self,
+        encoder: "Encoder",
+        X: Any,
+        targets: Any,
+        order: np.random.Generator,
+        device: "torch.device",
+        **changes: Any,
+    ) -> "Trainer":
+        from skhash.engine import Schedule, Trainer
+
         settings: dict[str, Any] = {
             "n_epochs": self.settings_["n_epochs"],
             "batch_size": self.settings_["batch_size"],
@@ -454,11 +476,16 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def _feature_width(self) -> int:
         """Number of outputs of the backbone."""
+        from skhash.engine import build_backbone, output_width
+
         return output_width(build_backbone(self.backbone, self.input_shape_), self.input_shape_)
 
     # --- train
 
     def _fit(self, X: Any, targets: Any, resume: bool = False) -> None:
+        from skhash.engine import seeded
+        from skhash.hashers.deep._checkpoints import TrainingFile
+
         check_same_training(self, X, targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
@@ -485,15 +512,24 @@ class DeepHasher(StoredMixin, BaseHasher):
                 raise InterruptedFit from interrupt
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
+        from skhash.engine import ArraySubset
+
         affinity = "auto" if self.affinity_ is None else self.affinity_
         train, held_out = split_indices(len(X), targets, self.validation_fraction, order)
         subsets = ArraySubset(X, held_out), targets[held_out], ArraySubset(X, train), targets[train]
         return EarlyStopping(*subsets, affinity, self._score_metric(), self.n_iter_no_change)
 
     def _fit_loop(
-        self, trainer: Trainer, early_stopping: EarlyStopping | None, file: TrainingFile | None, X: Any, targets: Any
+        self,
+        trainer: "Trainer",
+        early_stopping: EarlyStopping | None,
+        file: "TrainingFile | None",
+        X: Any,
+        targets: Any,
     ) -> None:
         """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
+        from skhash.engine.runtime import gather
+
         while trainer.n_epochs_done < trainer.schedule.n_epochs:
             if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
                 break
@@ -521,7 +557,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- store
 
-    def _store_weights(self, weights: dict[str, torch.Tensor]) -> None:
+    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
         self._architecture = {
             "shape": self.input_shape_,
@@ -549,8 +585,10 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- hash
 
-    def _module(self) -> Encoder:
+    def _module(self) -> "Encoder":
         """Encoder in evaluation mode on its device, built from `weights_` once."""
+        import torch
+
         device = resolve_device(self.device)
         cached = getattr(self, "_cache", None)
         if cached is None or cached[0] is not self.weights_ or cached[1] != device:
@@ -562,6 +600,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         return cached[2]
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
+        from skhash.hashers.deep._starts import compute_activations
+
         activations: npt.NDArray[np.floating] = compute_activations(self._module(), X)
         return activations
 
@@ -571,6 +611,8 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def _encoder_of_few(self, X: Any) -> Any:
         """Encoder in numpy for few samples; None if there is none, or X has many."""
+        from skhash.engine.encoder import N_MAX_PRODUCTS
+
         self._module()
         in_numpy = self._cache[3] if isinstance(X, np.ndarray) else None
         return None if in_numpy is None or len(X) * in_numpy.n_products > N_MAX_PRODUCTS else in_numpy
@@ -578,7 +620,9 @@ class DeepHasher(StoredMixin, BaseHasher):
     @contextmanager
     def _environment(self) -> Iterator[None]:
         """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
-        is_given = isinstance(self.backbone, nn.Module) or is_network(self.backbone)
+        from skhash.engine import own_settings
+
+        is_given = self.backbone not in (None, "mlp", "conv")
         is_limited = self.deterministic or not is_given or is_forked()
         with own_settings(), one_thread() if is_limited else nullcontext():
             yield
@@ -589,8 +633,10 @@ class DeepHasher(StoredMixin, BaseHasher):
         return state
 
     def __sklearn_clone__(self) -> Self:
-        if not isinstance(self.backbone, nn.Module):
+        if not is_module(self.backbone):
             return super().__sklearn_clone__()  # type: ignore[no-any-return]
+        from skhash.engine.backbones import clone_with_module
+
         return clone_with_module(self, "backbone")  # type: ignore[no-any-return]
 
 
@@ -600,6 +646,9 @@ document(DeepHasher)
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     """Raise ValueError in every process unless all have the same parameters and samples."""
+    from skhash.engine.runtime import gather, n_processes
+    from skhash.hashers.deep._checkpoints import FREE
+
     if n_processes() == 1:
         return
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
@@ -628,15 +677,19 @@ def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None
             raise ValueError(_message(name, given, value))
 
 
-def capture_state(trainer: Trainer, fixed: dict[str, Any]) -> dict[str, Any]:
+def capture_state(trainer: "Trainer", fixed: dict[str, Any]) -> dict[str, Any]:
     """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
+    from skhash.persistence._checkpoints import as_arrays
+
     state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
     del state["encoder"]
     return state | {"optimizer_class": qualified_name(trainer.optimizer)}
 
 
-def restore_state(trainer: Trainer, state: dict[str, Any], optimizer: Any) -> None:
+def restore_state(trainer: "Trainer", state: dict[str, Any], optimizer: Any) -> None:
     """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
+    from skhash.persistence._checkpoints import as_tensors
+
     if qualified_name(trainer.optimizer) != state["optimizer_class"]:
         raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
     now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]

@@ -2,16 +2,16 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash.codes import binarize, pack
-from skhash.engine import ArraySubset, Encoder
-from skhash.engine.runtime import from_first
-from skhash.hashers.deep._starts import compute_activations
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
+
+if TYPE_CHECKING:
+    from skhash.engine import ArraySubset, Encoder
 
 #: assumed standard deviation of the gain of a query; a mean gain below its standard error is noise
 SPREAD = 0.1
@@ -38,8 +38,10 @@ class BestEpoch(ABC):
         """Standard error of a mean gain of the held-out queries."""
         return SPREAD / math.sqrt(max(self.n_queries, 1))
 
-    def improves(self, encoder: Encoder, entry: dict[str, Any]) -> bool:
+    def improves(self, encoder: "Encoder", entry: dict[str, Any]) -> bool:
         """Add the value of an epoch to its entry of the history; return whether it is the best so far."""
+        from skhash.engine.runtime import from_first
+
         entry["validation"] = from_first(self.measure(encoder))  # several processes stop together
         if entry["validation"] <= self.best[0]:
             return False
@@ -56,9 +58,9 @@ class EarlyStopping(BestEpoch):
 
     def __init__(
         self,
-        held_out: ArraySubset,
+        held_out: "ArraySubset",
         held_out_targets: Any,
-        train: ArraySubset,
+        train: "ArraySubset",
         train_targets: Any,
         affinity: Any,
         metric: str,
@@ -69,7 +71,7 @@ class EarlyStopping(BestEpoch):
         self.database, self.database_targets = train, train_targets
         self.affinity, self.metric = affinity, metric
 
-    def measure(self, encoder: Encoder) -> float:
+    def measure(self, encoder: "Encoder") -> float:
         """Metric of the held-out samples."""
         codes, database = (self._codes(encoder, X) for X in (self.held_out, self.database))
         nbits = encoder.hash.out_features
@@ -77,8 +79,10 @@ class EarlyStopping(BestEpoch):
         return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
 
     @staticmethod
-    def _codes(encoder: Encoder, X: Any) -> npt.NDArray[np.uint8]:
+    def _codes(encoder: "Encoder", X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes; FloatingPointError if the last step of an epoch made the activations NaN."""
+        from skhash.hashers.deep._starts import compute_activations
+
         activations = compute_activations(encoder, X)
         if np.isnan(activations).any():
             raise FloatingPointError(

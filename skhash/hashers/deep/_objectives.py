@@ -20,27 +20,23 @@ Methods with codes of -1 and 1 in their loss pass the gradient straight through 
 and their loss is a function of the counts (:mod:`skhash.metrics.soft_histogram`).
 """
 
-from numbers import Real
-from typing import Annotated, Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.nn.functional import cross_entropy, normalize, softplus
 
-from skhash._compat import Interval
-from skhash._validation import Array, as_count_or_none
-from skhash.affinity import ClassAffinity, SharedLabelsAffinity, label_matrix, level_indices
+from skhash._validation import as_count_or_none
+from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._labels import one_per_sample
 from skhash.affinity._levels import small_level_indices
 from skhash.affinity.relevance import _class_indices
 from skhash.affinity.targets import as_labels
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import corrupt, moco_v2
-from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     Augmentation,
-    SharedParameters,
 )
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics.soft_histogram import soft_histogram
@@ -338,58 +334,6 @@ class HistogramObjective(Objective):
         raise NotImplementedError
 
 
-class QuantizedDeepHasher(DeepHasher):
-    """A supervised hasher with the parameter `quantization_weight`.
-
-    A subclass implements `_objective`, which returns a
-    :class:`~skhash.hashers.deep.QuantizedObjective`. It sets `_recipes`, the default values of
-    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD.
-
-    Parameters
-    ----------
-    nbits : int, default=32
-        Number of bits of a code.
-    quantization_weight : float, default=None
-        Weight of the penalty; None uses the value of the recipe.
-    affinity : "auto" or callable, default="auto"
-        Which samples are similar.
-    augment : None, "auto" or callable, default=None
-        Maps each training batch (a float32 tensor) to another version of it.
-    {shared parameters}
-
-    Attributes
-    ----------
-    {shared attributes}
-
-    Examples
-    --------
-    >>> from skhash import DHNHasher, DPSHHasher, DTSHHasher
-    >>> from skhash.hashers.deep import QuantizedDeepHasher
-    >>> all(
-    ...     issubclass(cls, QuantizedDeepHasher)
-    ...     for cls in (DHNHasher, DPSHHasher, DTSHHasher)
-    ... )
-    True
-    """
-
-    _supervised = True
-    _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
-    _sgd_rates = {"linear": 0.1, "deep": 0.1}
-    _parameter_constraints = DeepHasher._parameter_constraints | {
-        "quantization_weight": [Interval(Real, 0, None, closed="left"), None],
-    }
-
-    def __init__(
-        self,
-        nbits: int = 32,
-        *,
-        quantization_weight: float | None = None,
-        **shared: Unpack[SharedParameters],
-    ) -> None:
-        super().__init__(nbits, **shared)
-        self.quantization_weight = quantization_weight
-
-
 def view_maker(augment: str | Augmentation, shape: tuple[int, ...]) -> Augmentation:
     """Function that draws a random version of a batch, from the parameter `augment`."""
     if callable(augment):
@@ -431,46 +375,3 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
     """0/1 matrix of the labels of a batch, which are its affinities to one target per class."""
     return torch.from_numpy(np.asarray(affinity(targets, classes))).to(activations)
-
-
-class LabelsMixin:
-    """Mixin of deep hashers with one class of the objective per label; it goes before the base class.
-
-    `classes_` is known when `_objective` is called, and ``affinity_(targets, classes_)`` are the labels of a batch
-    as a 0/1 matrix.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,) or (n_labels, n_labels)
-        The classes; for a matrix of labels the identity matrix, one label per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skhash import GreedyHashHasher
-    >>> y = np.array(["cat", "dog", "cat", "dog"])
-    >>> hasher = GreedyHashHasher(8, n_epochs=1, random_state=0).fit(np.eye(4), y)
-    >>> hasher.affinity_(y, hasher.classes_).tolist()
-    [[1, 0], [0, 1], [1, 0], [0, 1]]
-    """
-
-    affinity_: Any
-    classes_: Annotated[npt.NDArray[Any], Array("n_classes ...", "biufUSO")]
-
-    def _fit_affinity(self, targets: Any) -> None:
-        super()._fit_affinity(targets)  # type: ignore[misc]
-        self.classes_ = self._classes_in(targets)
-
-    def _check_next_targets(self, targets: Any) -> None:
-        new = np.setdiff1d(self._classes_in(targets), self.classes_)
-        if len(new):
-            raise ValueError(
-                "`y` must hold classes of the first call of partial_fit only. "
-                f"Got the new classes {new}. The first call must have samples of all classes."
-            )
-
-    def _classes_in(self, targets: Any) -> npt.NDArray[Any]:
-        labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
-        if isinstance(self.affinity_, SharedLabelsAffinity):
-            return np.eye(labels.shape[1], dtype=np.int64)
-        return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)

@@ -8,27 +8,28 @@ import textwrap
 from collections.abc import Callable
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ForwardRef, Literal, TypedDict
 
 import numpy as np
-import torch
-from torch import nn
 
-from skhash._compat import Interval, StrOptions
+from skhash._compat import HasMethods, Interval, StrOptions
+from skhash._validation import class_names
+
+if TYPE_CHECKING:
+    import torch
 
 Affinity = Literal["auto"] | Callable[..., Any]
-Augmentation = Callable[[torch.Tensor], torch.Tensor]
+Augmentation = Callable[["torch.Tensor"], "torch.Tensor"]
 Augment = Literal["auto"] | Augmentation | None
-Backbone = str | nn.Module | None
-LRSchedule = Literal["cosine", "constant"] | Callable[[torch.optim.Optimizer], Any]
-Optimizer = Literal["adam", "sgd"] | Callable[..., torch.optim.Optimizer]
+LRSchedule = Literal["cosine", "constant"] | Callable[["torch.optim.Optimizer"], Any]
+Optimizer = Literal["adam", "sgd"] | Callable[..., "torch.optim.Optimizer"]
 RandomState = int | np.random.RandomState | None
 
 
 class SharedParameters(TypedDict, total=False):
     """Types of the shared parameters, for ``**shared: Unpack[SharedParameters]``."""
 
-    backbone: Backbone
+    backbone: "str | torch.nn.Module | None"
     affinity: Affinity | None
     n_epochs: int | None
     batch_size: int | None
@@ -46,7 +47,7 @@ class SharedParameters(TypedDict, total=False):
     n_iter_no_change: int
     checkpoint: str | PathLike[str] | None
     store_database: bool
-    device: str | torch.device
+    device: "str | torch.device"
     mixed_precision: bool
     deterministic: bool
     random_state: RandomState
@@ -87,8 +88,24 @@ FINE_TUNING: dict[str, Any] = {
 }
 FINE_TUNING_EPOCHS = (5, 30)
 
+
+class InstancesOf(HasMethods):
+    """Instances of a class with a dotted name, whose library need not be imported, as the constraint of a parameter."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__([])
+        self.name = name
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether a value is an instance of the class."""
+        return self.name in class_names(val)
+
+    def __str__(self) -> str:
+        return f"an instance of {self.name!r}"
+
+
 CONSTRAINTS: dict[str, list[Any]] = {
-    "backbone": [str, nn.Module, None],
+    "backbone": [str, InstancesOf("torch.nn.modules.module.Module"), None],
     "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
     "batch_size": [Interval(Integral, 2, None, closed="left"), None],
     "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
@@ -105,7 +122,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "checkpoint": [str, PathLike, None],
     "mixed_precision": ["boolean"],
-    "device": [str, torch.device],
+    "device": [str, InstancesOf("torch.device")],
     "deterministic": ["boolean"],
     "random_state": ["random_state"],
 }
@@ -216,7 +233,10 @@ def list_parameters(cls: Any) -> None:
     own = [parameter for parameter in signature.parameters.values() if parameter.kind != inspect.Parameter.VAR_KEYWORD]
     if len(own) == len(signature.parameters):  # all of them are listed
         return
-    types = SharedParameters.__annotations__
+    types = {
+        name: hint.__forward_arg__ if isinstance(hint, ForwardRef) else hint
+        for name, hint in SharedParameters.__annotations__.items()
+    }
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
         for name, default in (SHARED | cls._shared_defaults).items()

@@ -22,14 +22,13 @@ what makes norm^2 / along this slope, in the units of the scores. Training chang
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash._validation import OPTIONAL, Array
 from skhash.codes._search import terms_of_items
 from skhash.engine import Encoder, NumpyEncoder, unit_of
 from skhash.engine.layers import Smoothing
@@ -79,8 +78,9 @@ class QueryEncoder(Encoder):
         return Reconstruction(start, decoder, field_bias, gram, digits, self.middle.item(), self.pull.item())
 
     @torch.no_grad()
-    def set_maps(self, weight: torch.Tensor) -> None:
-        """Use one map (nbits, width) for items and queries."""
+    def set_maps(self, weight: Any) -> None:
+        """Use one map (nbits, width), a tensor or an array, for items and queries."""
+        weight = torch.as_tensor(weight)
         self.hash.weight.copy_(weight)
         self.queries.weight.copy_(weight)
 
@@ -231,131 +231,6 @@ class QueryScores:
 
 
 EXACT = 0.75  # w
-
-
-class FactorsMixin:
-    """Mixin of hashers with a :class:`QueryEncoder`, whose items can have factors; it goes before the base class."""
-
-    database_factors_: Annotated[npt.NDArray[np.float32], Array("n_database 2"), OPTIONAL]
-    backbone: Any
-    factors: bool
-    input_shape_: tuple[int, ...]
-    metric: str
-    store_database: bool
-    _module: Any
-    _encoder_of_few: Any
-    _environment: Any
-    _validate_samples: Any
-
-    def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
-        """Two numbers per item, from which real queries estimate the distance of the vectors.
-
-        They take 8 bytes per item, beside its code.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
-            Items.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2), dtype float32
-            Norm of the centered vector, and its product with its code: a query q has with an item x about the inner
-            product ``score * norm**2 / product``, both centered, where
-            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values. One is exact for
-            q = x, up to the part of x that the bits do not see. The other is best for any q, if the codes
-            reconstruct the items. A product of 0 stands for an estimate of 0.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the hasher is not fitted.
-        ValueError
-            If `X` does not match the training samples, or the hasher has a backbone, or its codes have
-            the digits of the norm instead (see the notes of the class).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import EmbeddingHasher
-        >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = EmbeddingHasher(
-        ...     64, metric="euclidean", factors=True, n_epochs=2, random_state=0
-        ... ).fit(X)
-        >>> norm, product = hasher.encode_factors(X[:1])[0]
-        >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
-        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
-        True
-        """
-        X = self._validate_samples(X)
-        self._check_factors()
-        return self._factors(X)
-
-    def _factors(self, X: Any) -> npt.NDArray[np.float32]:
-        """Factors of validated samples."""
-        with self._environment():
-            encoder: QueryEncoder = self._module()
-            if encoder.digits.any() or encoder.field_bias.any():
-                raise ValueError(
-                    "`factors` must be True when the hasher is fitted, for codes that suit them. Got False."
-                )
-            directions = seen_directions(encoder)
-            factors: npt.NDArray[np.float32] = compute_activations(
-                encoder, X, lambda batch: factors_of(encoder, encoder.features(batch), sign(encoder(batch)), directions)
-            )
-        return factors
-
-    def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
-        """Real queries for items with factors, and what each query adds to its estimated distances.
-
-        The distance is the squared Euclidean one for "euclidean", half of it for "cosine", and minus the inner product
-        for "inner". The vectors of an inner product are not centered, so its queries are not either.
-        """
-        X = self._validate_samples(X)
-        queries = self._outputs(X, "query")
-        features = self._outputs(X, "features").astype(np.float64)
-        encoder: QueryEncoder = self._module()
-        scale = encoder.scale.item()
-        if self.metric != "inner":
-            constants = (features**2).sum(axis=1) * scale**2
-            return queries, constants / 2 if self.metric == "cosine" else constants
-        with self._environment():
-            center = encoder.center(self.input_shape_)
-            queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
-            shift = center.cpu().double().numpy()
-        return queries, -(features @ shift + shift @ shift) * scale**2
-
-    def _outputs(self, X: Any, method: str) -> npt.NDArray[np.floating]:
-        """Real queries or features of validated samples, by a method of the encoder, in numpy for few samples."""
-        few = self._encoder_of_few(X)
-        if few is not None:
-            return getattr(few, method)(X)  # type: ignore[no-any-return]
-        with self._environment():
-            encoder = self._module()
-            return compute_activations(encoder, X, getattr(encoder, method))  # type: ignore[no-any-return]
-
-    def _check_factors(self) -> None:
-        """Raise ValueError for a backbone: the estimates are those of linear maps."""
-        if self.backbone is not None:
-            raise ValueError(
-                f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
-            )
-
-    def _check_options(self) -> None:
-        super()._check_options()  # type: ignore[misc]
-        if self.factors:
-            self._check_factors()
-
-    def _cut(self, nbits: int) -> None:
-        super()._cut(nbits)  # type: ignore[misc]
-        self.__dict__.pop("database_factors_", None)  # those of other codes
-
-    def _store_database(self, X: Any, targets: Any) -> None:
-        super()._store_database(X, targets)  # type: ignore[misc]
-        self.__dict__.pop("database_factors_", None)  # of an earlier fit
-        if self.factors and self.store_database:
-            self.database_factors_ = self._factors(X)
 
 
 def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:

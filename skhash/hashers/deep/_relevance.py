@@ -13,20 +13,21 @@ the cube.
 """
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from skhash._validation import OPTIONAL
+from skhash._validation import OPTIONAL, evenly_spaced
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._levels import check_pairs
 from skhash.codes._bits import memory_chunks
-from skhash.engine import ArraySubset, Objective, Trainer, evenly_spaced
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
-from skhash.hashers.deep._starts import compute_activations, rotated
-from skhash.hashers.deep.talr import _TALRObjective
+
+if TYPE_CHECKING:
+    import torch
+
+    from skhash.engine import Objective, Trainer
 
 #: candidates for the penalty c, in units of the mean eigenvalue of X'X
 PENALTIES = (1.0, 0.1, 0.3, 3.0, 10.0)
@@ -66,6 +67,8 @@ def relevance_map(
     start = np.zeros((width, nbits))
     start[:, :n_kept] = (vectors * np.sqrt(values.clip(0)))[:, : -n_kept - 1 : -1]
     start /= max(float(np.abs(start).max()), 1e-300)
+    from skhash.hashers.deep._starts import rotated
+
     return rotated(start, features, rng)
 
 
@@ -79,6 +82,8 @@ class HeldOutRelevance(EarlyStopping):
     def __init__(
         self, X: Any, targets: Any, affinity: Any, fraction: float, rng: np.random.Generator, n_iter_no_change: int
     ) -> None:
+        from skhash.engine import ArraySubset
+
         labeled = labeled_indices(affinity, targets)
         learned, held_out = (labeled[part] for part in split_indices(len(labeled), targets, fraction, rng))
         items, queries = ((ArraySubset(X, part), targets[part]) for part in (learned, held_out))
@@ -125,29 +130,35 @@ class RelevanceMixin:
         kind: str = super()._kind()  # type: ignore[misc]
         return f"{kind}, relevance" if self._supervised else kind
 
-    def _objective(self) -> Objective:
-        return _TALRObjective(self.affinity_)
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._talr import TALRObjective
+
+        return TALRObjective(self.affinity_)
 
     def _resolve_defaults(self, X: Any) -> None:
+        from skhash.engine import ArraySubset
+
         super()._resolve_defaults(ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X)  # type: ignore[misc]
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
         return HeldOutRelevance(X, targets, self.affinity_, self.validation_fraction, order, self.n_iter_no_change)
 
-    def _build_trainer(self, encoder: Any, X: Any, targets: Any, *others: Any, **changes: Any) -> Trainer:
+    def _build_trainer(self, encoder: Any, X: Any, targets: Any, *others: Any, **changes: Any) -> "Trainer":
+        from skhash.engine import ArraySubset
+
         if self._supervised:
             labeled = labeled_indices(self.affinity_, targets)
             X, targets = ArraySubset(X, labeled), targets[labeled]
         trainer: Trainer = super()._build_trainer(encoder, X, targets, *others, **changes)  # type: ignore[misc]
         return trainer
 
-    def _fit_loop(self, trainer: Trainer, held_out: Any, *others: Any) -> None:
+    def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if self._supervised and not self.history_:
             learn_start(trainer, trainer.X.X if held_out is None else held_out.train, self.affinity_, held_out)
             self._store_weights(trainer.encoder.state_dict())
         super()._fit_loop(trainer, held_out, *others)  # type: ignore[misc]
 
-    def _store_weights(self, weights: dict[str, torch.Tensor]) -> None:
+    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
         if self._supervised:  # the map of the items is trained
             weights = weights | {f"queries.{name}": weights[f"hash.{name}"] for name in ("weight", "bias")}
         super()._store_weights(weights)  # type: ignore[misc]
@@ -162,8 +173,10 @@ def _check_count(n_labeled: int) -> None:
         )
 
 
-def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
+def learn_start(trainer: "Trainer", X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
     """Give the encoder the best initial weights: ITQ, or a regression of relevance."""
+    from skhash.hashers.deep._starts import compute_activations
+
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))
     features, labeled = (
@@ -178,9 +191,7 @@ def learn_start(trainer: Trainer, X: Any, affinity: Any, held_out: HeldOutReleva
     for penalty in PENALTIES if held_out is not None else PENALTIES[:1]:
         before = encoder.hash.weight.detach().clone()
         rng = np.random.RandomState(seed)
-        encoder.set_maps(
-            torch.from_numpy(relevance_map(features, labeled, levels, penalty, encoder.hash.out_features, rng).T)
-        )
+        encoder.set_maps(relevance_map(features, labeled, levels, penalty, encoder.hash.out_features, rng).T)
         value = 0.0 if held_out is None else held_out.measure(encoder)
         if value > best:
             best = value

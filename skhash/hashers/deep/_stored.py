@@ -1,18 +1,12 @@
 """The fitted attributes of deep hashers, and their checks when they come from a file."""
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy.typing as npt
-import torch
-from torch import nn
 
-from skhash._validation import OPTIONAL, Array, as_count, is_count
+from skhash._validation import OPTIONAL, Array, as_count, is_count, is_module
 from skhash.codes import MAX_NBITS
-from skhash.engine import Encoder, is_network, seeded, without_weights
-from skhash.engine.backbones import HIDDEN
-from skhash.engine.layers import N_MAX_DIRECTIONS
 
 MAX_VALUES = 2**24  # of one sample
 
@@ -21,7 +15,7 @@ class StoredMixin:
     """Mixin with the fitted attributes that all deep hashers have."""
 
     _batch_norm: bool
-    _new_encoder: Callable[..., Encoder]
+    _new_encoder: Any
     _environment: Any
     _nbits: int
     settings_: dict[str, Any]
@@ -43,6 +37,12 @@ class StoredMixin:
 
     def _check_weights(self) -> None:
         """Raise ValueError for an architecture or weights of another hasher."""
+        import torch
+
+        from skhash.engine import is_network, seeded, without_weights
+        from skhash.engine.backbones import HIDDEN
+        from skhash.engine.layers import N_MAX_DIRECTIONS
+
         architecture = self._architecture
         backbone, n_directions, has_offset = (architecture.get(n) for n in ("backbone", "n_directions", "has_offset"))
         # a prefix may need all bits
@@ -53,7 +53,7 @@ class StoredMixin:
         if architecture != expected | chosen or not all(type(length) is int for length in lengths):
             raise ValueError(f"`_architecture` must have {expected}. Got {architecture} instead.")
         as_count(n_directions, "n_directions", least=0, largest=N_MAX_DIRECTIONS)
-        if isinstance(backbone, nn.Module):  # given by the caller; loading the weights compares them
+        if is_module(backbone):  # given by the caller; loading the weights compares them
             return
         if backbone not in (None, "mlp", "conv") and not is_network(backbone):
             raise ValueError(f"`backbone` must be None, a name or a module. Got {backbone!r} instead.")

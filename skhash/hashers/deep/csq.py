@@ -15,18 +15,17 @@ classes. With up to 2 K classes some are the opposites of others. Otherwise each
 The paper takes the rows as they are, so that the first bit of all centers is the same. Here each row has a random sign.
 """
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.linalg import hadamard
-from torch import nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from skhash._validation import Array
-from skhash.engine import Encoder, Objective
-from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, batch_labels
+from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
+
+if TYPE_CHECKING:
+    from skhash.engine import Encoder, Objective
 
 _N_TRIES = 100  # draws of a center that differs from all others
 
@@ -45,36 +44,6 @@ def _draw_centers(n_centers: int, nbits: int, rng: np.random.RandomState) -> npt
         drawn.add(center.tobytes())
         centers.append(center)
     return np.stack(centers)
-
-
-class _CSQObjective(Objective):
-    """Cross-entropy of bits and the centers of the labels, and a penalty of bits between 0 and 1."""
-
-    centers: torch.Tensor
-
-    def __init__(
-        self, affinity: Any, quantization_weight: float, classes: npt.NDArray[Any], centers: npt.NDArray[np.int8]
-    ) -> None:
-        super().__init__()
-        self.affinity, self.quantization_weight, self.classes = affinity, quantization_weight, classes
-        self.centers = nn.Buffer(torch.from_numpy(centers).float())
-
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        u = encoder(X)
-        labels = batch_labels(self.affinity, targets, self.classes, u)
-        return self.central_loss(u, labels) + self.quantization_weight * self.penalty(u)
-
-    def central_loss(self, u: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Cross-entropy L_C; `labels` is the 0/1 matrix of labels."""
-        bits = (1 + torch.sign(labels @ self.centers)) / 2
-        weights = labels.amax(1, keepdim=True).expand_as(u)
-        return binary_cross_entropy_with_logits(u, bits, weights)
-
-    def penalty(self, u: torch.Tensor) -> torch.Tensor:
-        """Penalty L_Q."""
-        excess = torch.tanh(u / 2).abs() - 1  # 2 sigmoid(u) - 1 = tanh(u / 2)
-        return torch.log(torch.cosh(excess)).mean()
 
 
 class CSQHasher(LabelsMixin, QuantizedDeepHasher):
@@ -129,8 +98,10 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     class_codes_: Annotated[npt.NDArray[np.int8], Array("n_classes nbits", "i", minimum=-1)]
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
+    def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
         self.class_codes_ = _draw_centers(len(self.classes_), self._nbits, rng)
 
-    def _objective(self) -> Objective:
-        return _CSQObjective(self.affinity_, self.settings_["quantization_weight"], self.classes_, self.class_codes_)
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._csq import CSQObjective
+
+        return CSQObjective(self.affinity_, self.settings_["quantization_weight"], self.classes_, self.class_codes_)

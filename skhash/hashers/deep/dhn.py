@@ -10,25 +10,12 @@ bimodal Laplacian prior of the activations, p(z) ~ exp(-| |z| - 1 | / epsilon), 
 here both as means: over the pairs of different samples of a batch, and over its entries.
 """
 
-import math
+from typing import TYPE_CHECKING
 
-import torch
-from torch.nn.functional import softplus
+from skhash.hashers.deep._shared import QuantizedDeepHasher
 
-from skhash.engine import Objective
-from skhash.hashers.deep._objectives import PairwiseObjective, QuantizedDeepHasher
-
-
-class _DHNObjective(PairwiseObjective):
-    """Mean pairwise cross-entropy of a batch, and the prior of its activations, weighted by lambda."""
-
-    def activate(self, f: torch.Tensor) -> torch.Tensor:
-        """Outputs of the encoder, squashed into (-1, 1)."""
-        return torch.tanh(f)
-
-    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
-        """Log cosh, without overflow."""
-        return excess + softplus(-2 * excess) - math.log(2)
+if TYPE_CHECKING:
+    from skhash.engine import Objective
 
 
 class DHNHasher(QuantizedDeepHasher):
@@ -75,5 +62,7 @@ class DHNHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 2.0), "deep": (1500, 256, 0.003, 0.1, 0.1)}
     _sgd_rates = {"linear": 1.0, "deep": 0.1}
 
-    def _objective(self) -> Objective:
-        return _DHNObjective(self.affinity_, self.settings_["quantization_weight"])
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._dhn import DHNObjective
+
+        return DHNObjective(self.affinity_, self.settings_["quantization_weight"])

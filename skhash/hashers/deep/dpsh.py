@@ -11,8 +11,12 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from skhash.engine import Objective
-from skhash.hashers.deep._objectives import PairwiseObjective, QuantizedDeepHasher
+from typing import TYPE_CHECKING
+
+from skhash.hashers.deep._shared import QuantizedDeepHasher
+
+if TYPE_CHECKING:
+    from skhash.engine import Objective
 
 
 class DPSHHasher(QuantizedDeepHasher):
@@ -62,5 +66,7 @@ class DPSHHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._objectives import PairwiseObjective
+
         return PairwiseObjective(self.affinity_, self.settings_["quantization_weight"])

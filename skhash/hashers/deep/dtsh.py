@@ -11,49 +11,16 @@ here both as means: over the triplets of a batch, and over its entries.
 """
 
 from numbers import Real
-from typing import Any, Unpack
-
-import torch
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, Unpack
 
 from skhash._compat import Interval
-from skhash.affinity import level_indices
-from skhash.engine import Objective
-from skhash.hashers.deep._objectives import QuantizedDeepHasher, QuantizedObjective
 from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
+from skhash.hashers.deep._shared import QuantizedDeepHasher
 
-_MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
-
-
-class _DTSHObjective(QuantizedObjective):
-    """Mean likelihood of at most `max_triplets` triplets of a batch, and the squared penalty of its activations."""
-
-    def __init__(
-        self,
-        affinity: Any,
-        quantization_weight: float,
-        margin: float,
-        max_triplets: int = _MAX_TRIPLETS,
-    ) -> None:
-        super().__init__(affinity, quantization_weight)
-        self.margin, self.max_triplets = margin, max_triplets
-
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without triplets."""
-        index, _ = level_indices(self.affinity, targets, targets)
-        similar = torch.from_numpy(index > 0).to(u.device)
-        query, positive = torch.nonzero(similar.clone().fill_diagonal_(False), as_tuple=True)
-        n_pairs = max(1, self.max_triplets // len(u))
-        if len(query) > n_pairs:
-            drawn = torch.randperm(len(query))[:n_pairs].to(u.device)
-            query, positive = query[drawn], positive[drawn]
-        theta = u @ u.T / 2
-        # one row per pair (q, p), one column per sample n: triplets are not listed
-        losses = softplus(self.margin - theta[query, positive][:, None] + theta[query])
-        valid = ~similar.fill_diagonal_(True)[query]
-        return torch.where(valid, losses, 0.0).sum() / valid.sum().clamp_min(1)
+if TYPE_CHECKING:
+    from skhash.engine import Objective
 
 
 class DTSHHasher(QuantizedDeepHasher):
@@ -120,6 +87,8 @@ class DTSHHasher(QuantizedDeepHasher):
         self.margin = margin
         self.quantization_weight = quantization_weight
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._dtsh import DTSHObjective
+
         margin = self._nbits / 2 if self.margin is None else self.margin
-        return _DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)
+        return DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)

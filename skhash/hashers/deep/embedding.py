@@ -23,126 +23,25 @@ import math
 import warnings
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from sklearn.utils import gen_batches
-from torch.nn.functional import linear
 
 from skhash._compat import Interval, StrOptions
-from skhash._encoding import ENCODE_BATCH_SIZE
-from skhash._validation import FAR, VECTOR_METRICS, VectorMetric
-from skhash.engine import ArraySubset, Encoder, Objective, Trainer, count_batches, evenly_spaced
+from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, Array, VectorMetric, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._early_stopping import BestEpoch
-from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._parameters import SharedParameters
-from skhash.hashers.deep._query_encoder import FactorsMixin, ItemTerms, NumpyQueryEncoder, QueryEncoder, QueryScores
 from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
-from skhash.hashers.deep._starts import compute_activations, itq_map
 from skhash.hashers.shallow._linear import principal_map
 
-N_NEIGHBORS = 10
-N_MAX_QUERIES = 500
-N_MAX_ITEMS = 20_000
-
-
-class HeldOutQueries(BestEpoch):
-    """Recall of the nearest neighbors of held-out samples among other samples, `others`, or some of these, `rows`.
-
-    Held-out samples are items in training, but no queries. `items` holds the terms of `rows` if training does not
-    change them.
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        targets: Any,
-        indices: npt.NDArray[np.int64],
-        scores: QueryScores,
-        n_iter_no_change: int,
-        every: int = 1,
-    ) -> None:
-        super().__init__(X, targets, len(indices), n_iter_no_change)
-        self.indices, self.scores, self.every = indices, scores, every
-        self.others = np.setdiff1d(np.arange(len(X)), indices)
-        self.rows = self.others[evenly_spaced(len(self.others), N_MAX_ITEMS)]
-        self.items: ItemTerms | None = None
-        self.itq: float | None = None  # recall of ITQ by Hamming distance
-        self._neighbors: torch.Tensor | None = None
-
-    def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
-        """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
-        return entry["epoch"] % self.every == 0 and super().improves(encoder, entry)
-
-    def measure(self, encoder: QueryEncoder) -> float:
-        """Share of the nearest neighbors that are among the best items of the real queries, mean over the queries."""
-        return self.recalls(encoder)[0]
-
-    @torch.no_grad()
-    def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
-        """Recall of the real queries, and that of their codes by Hamming distance."""
-        if len(self.indices) == 0:
-            return 0.0, 0.0
-        if self._neighbors is None:
-            self._neighbors = self._nearest(self._similarities(encoder))
-        vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
-        samples = encoder.eval().read(self.train, self.indices)
-        scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
-        agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
-        real, hamming = (
-            float((self._nearest(values)[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
-            for values in (scores, agreements)
-        )
-        return real, hamming
-
-    def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
-        queries = encoder.read(self.train, self.indices)
-        parts = [
-            encoder.similarities(queries, encoder.read(self.train, self.rows[batch]), self.scores.metric)
-            for batch in gen_batches(len(self.rows), ENCODE_BATCH_SIZE)
-        ]
-        return torch.cat(parts, 1).cpu()
-
-    def _nearest(self, scores: torch.Tensor) -> torch.Tensor:
-        return scores.topk(min(N_NEIGHBORS, scores.shape[1]), 1).indices
-
-
-def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Indices of the samples to hold out, in ascending order; none of fewer than 4 samples."""
-    n_queries = min(round(n * fraction), N_MAX_QUERIES)
-    return np.sort(rng.permutation(n)[: n_queries if n >= 4 else 0]).astype(np.int64)
-
-
-def local_batches(
-    coordinates: npt.NDArray[np.floating], n_batches: int, rng: np.random.Generator
-) -> list[npt.NDArray[np.int64]]:
-    """Batches of samples that are near each other, whose sizes differ by at most one.
-
-    A random tree splits the samples by coordinates of shape (n_samples, n_coordinates); its leaves are the batches.
-    """
-    n = len(coordinates)
-    smaller, n_larger = divmod(n, n_batches)
-    sizes = rng.permutation(np.repeat([smaller + 1, smaller], [n_larger, n_batches - n_larger]))
-    parts, leaves = [(np.arange(n), sizes)], []
-    while parts:
-        part, sizes = parts.pop()
-        if len(sizes) == 1:
-            leaves.append(rng.permutation(part))
-            continue
-        part = part[np.argsort(coordinates[part, rng.integers(coordinates.shape[1])], kind="stable")]
-        half = len(sizes) // 2
-        cut = sizes[:half].sum()
-        parts += [(part[:cut], sizes[:half]), (part[cut:], sizes[half:])]
-    return [leaves[i] for i in rng.permutation(n_batches)]
-
+if TYPE_CHECKING:
+    from skhash.engine import Encoder, NumpyEncoder, Objective, Trainer
+    from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
 
 _N_START = 30_000  # number of samples that the initial weights are learned from
 _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
-_N_COORDINATES = 32  # of the tree that makes local batches
 _BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
 _N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
 _HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
@@ -152,53 +51,135 @@ _QUERY_RATE = 3  # factor of the learning rate if only the map of the queries is
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
-def _are_local(n_batches: int) -> bool:
-    """Whether batches should hold near items, because random ones have fewer than two of ten neighbors."""
-    return n_batches > 5
+class FactorsMixin:
+    """Mixin of hashers with a :class:`QueryEncoder`, whose items can have factors; it goes before the base class."""
 
+    database_factors_: Annotated[npt.NDArray[np.float32], Array("n_database 2"), OPTIONAL]
+    backbone: Any
+    factors: bool
+    input_shape_: tuple[int, ...]
+    metric: str
+    store_database: bool
+    _module: Any
+    _encoder_of_few: Any
+    _environment: Any
+    _validate_samples: Any
 
-def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
-    logits = similarities - similarities.mean(1, keepdim=True)
-    logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
-    scores = scores - scores.mean(1, keepdim=True)
-    scale = (scores * logits).sum().clamp_min(0) / scores.square().sum().clamp_min(1e-12)
-    target = torch.log_softmax(logits, 1)
-    return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
+    def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Two numbers per item, from which real queries estimate the distance of the vectors.
 
+        They take 8 bytes per item, beside its code.
 
-class _EmbeddingObjective(Objective):
-    """Loss of a batch: a seventh of its samples, none of them held out, are queries, which rank the others."""
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Items.
 
-    def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
-        super().__init__()
-        self.scores, self.temperature = scores, temperature
-        self.held_out = np.empty(0, np.int64)
-        self.items: ItemTerms | None = None  # of all training samples, if training does not change them
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), dtype float32
+            Norm of the centered vector, and its product with its code: a query q has with an item x about the inner
+            product ``score * norm**2 / product``, both centered, where
+            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values. One is exact for
+            q = x, up to the part of x that the bits do not see. The other is best for any q, if the codes
+            reconstruct the items. A product of 0 stands for an estimate of 0.
 
-    def batches(self, encoder: Any, X: Any, n_batches: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
-        """Batches of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
-        if not _are_local(n_batches):
-            return super().batches(encoder, X, n_batches, rng)
-        pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * _N_COORDINATES)], encoder.features)
-        directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
-        coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
-        return local_batches(coordinates, n_batches, rng)
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples, or the hasher has a backbone, or its codes have
+            the digits of the norm instead (see the notes of the class).
 
-    def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        n_queries = -(-len(X) // 7)
-        is_query = np.zeros(len(X), bool)
-        is_query[np.flatnonzero(~np.isin(indices, self.held_out))[:n_queries]] = True
-        chosen = torch.from_numpy(is_query).to(X.device)
-        queries, items = X[chosen], X[~chosen]
-        similarities = encoder.similarities(queries, items, self.scores.metric)
-        if self.items is None:
-            scores = encoder.query(queries) @ sign(encoder(items)).T
-        else:
-            vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
-            scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
-        return _neighbor_loss(similarities, scores, self.temperature) / n_queries
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = EmbeddingHasher(
+        ...     64, metric="euclidean", factors=True, n_epochs=2, random_state=0
+        ... ).fit(X)
+        >>> norm, product = hasher.encode_factors(X[:1])[0]
+        >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
+        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
+        True
+        """
+        X = self._validate_samples(X)
+        self._check_factors()
+        return self._factors(X)
+
+    def _factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Factors of validated samples."""
+        from skhash.hashers.deep._objectives import sign
+        from skhash.hashers.deep._query_encoder import factors_of, seen_directions
+        from skhash.hashers.deep._starts import compute_activations
+
+        with self._environment():
+            encoder: QueryEncoder = self._module()
+            if encoder.digits.any() or encoder.field_bias.any():
+                raise ValueError(
+                    "`factors` must be True when the hasher is fitted, for codes that suit them. Got False."
+                )
+            directions = seen_directions(encoder)
+            factors: npt.NDArray[np.float32] = compute_activations(
+                encoder, X, lambda batch: factors_of(encoder, encoder.features(batch), sign(encoder(batch)), directions)
+            )
+        return factors
+
+    def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
+        """Real queries for items with factors, and what each query adds to its estimated distances.
+
+        The distance is the squared Euclidean one for "euclidean", half of it for "cosine", and minus the inner product
+        for "inner". The vectors of an inner product are not centered, so its queries are not either.
+        """
+        X = self._validate_samples(X)
+        queries = self._outputs(X, "query")
+        features = self._outputs(X, "features").astype(np.float64)
+        encoder: QueryEncoder = self._module()
+        scale = encoder.scale.item()
+        if self.metric != "inner":
+            constants = (features**2).sum(axis=1) * scale**2
+            return queries, constants / 2 if self.metric == "cosine" else constants
+        with self._environment():
+            center = encoder.center(self.input_shape_)
+            queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
+            shift = center.cpu().double().numpy()
+        return queries, -(features @ shift + shift @ shift) * scale**2
+
+    def _outputs(self, X: Any, method: str) -> npt.NDArray[np.floating]:
+        """Real queries or features of validated samples, by a method of the encoder, in numpy for few samples."""
+        from skhash.hashers.deep._starts import compute_activations
+
+        few = self._encoder_of_few(X)
+        if few is not None:
+            return getattr(few, method)(X)  # type: ignore[no-any-return]
+        with self._environment():
+            encoder = self._module()
+            return compute_activations(encoder, X, getattr(encoder, method))  # type: ignore[no-any-return]
+
+    def _check_factors(self) -> None:
+        """Raise ValueError for a backbone: the estimates are those of linear maps."""
+        if self.backbone is not None:
+            raise ValueError(
+                f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
+            )
+
+    def _check_options(self) -> None:
+        super()._check_options()  # type: ignore[misc]
+        if self.factors:
+            self._check_factors()
+
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)  # type: ignore[misc]
+        self.__dict__.pop("database_factors_", None)  # those of other codes
+
+    def _store_database(self, X: Any, targets: Any) -> None:
+        super()._store_database(X, targets)  # type: ignore[misc]
+        self.__dict__.pop("database_factors_", None)  # of an earlier fit
+        if self.factors and self.store_database:
+            self.database_factors_ = self._factors(X)
 
 
 class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
@@ -308,7 +289,6 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
     _n_digits = {"cosine": 5, "inner": 0, "euclidean": 7}
 
-    _numpy_encoder = NumpyQueryEncoder
     _shared_defaults: ClassVar = {
         "affinity": None,
         "hidden_dropout": 0.0,
@@ -373,7 +353,10 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         if self.input_dropout is None and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
-            is_local = _are_local(count_batches(len(X), self.settings_["batch_size"]))
+            from skhash.engine import count_batches
+            from skhash.hashers.deep._embedding import are_local
+
+            is_local = are_local(count_batches(len(X), self.settings_["batch_size"]))
             factor = _QUERY_RATE if self._may_reconstruct() else 1
             self.settings_["learning_rate"] *= factor * (_LOCAL_RATE if is_local else 1)
 
@@ -387,12 +370,16 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         """Whether codes should also suit a search by Hamming distance."""
         return self.hamming and not self.factors
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
         if self._supervised:
             return super()._objective()
-        return _EmbeddingObjective(self._scores(), self.temperature)
+        from skhash.hashers.deep._embedding import EmbeddingObjective
 
-    def _scores(self) -> QueryScores:
+        return EmbeddingObjective(self._scores(), self.temperature)
+
+    def _scores(self) -> "QueryScores":
+        from skhash.hashers.deep._query_encoder import QueryScores
+
         return QueryScores(self.metric, self.factors and not self.settings_["smoothing"])
 
     def _augmentation(self) -> None:
@@ -402,12 +389,19 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         # the code of an item that is reconstructed needs all bits
         return ("queries.",) if self.weights_["reconstructs"] else super()._layers_of_bits()
 
-    def _new_encoder(self, *args: Any, **options: Any) -> Encoder:
+    def _numpy_encoder(self, encoder: Any) -> "NumpyEncoder":
+        from skhash.hashers.deep._query_encoder import NumpyQueryEncoder
+
+        return NumpyQueryEncoder(encoder)
+
+    def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
+        from skhash.hashers.deep._query_encoder import QueryEncoder
+
         return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self._nbits, **options)
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
         if self.metric == "cosine" and encoder.offset is not None:
-            n_far = int(torch.count_nonzero(encoder.offset[0]))
+            n_far = int(encoder.offset[0].count_nonzero())
             warnings.warn(
                 f"The mean of {n_far} of the features is more than {FAR:,.0f} times the spread of the values, so "
                 "that all cosines are about 1. It is subtracted before the samples are divided by their norm. "
@@ -417,23 +411,29 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             )
         if self._may_reconstruct() and not self._supervised:
             return
+        from skhash.hashers.deep._starts import itq_map
+
         indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
-        encoder.set_maps(torch.as_tensor(itq_map(encoder, X, indices, rng).T))
+        encoder.set_maps(itq_map(encoder, X, indices, rng).T)
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
         if self._supervised:
             return super()._hold_out(X, targets, order)
+        from skhash.hashers.deep._embedding import HeldOutQueries, choose_queries
+
         indices = choose_queries(len(X), self.validation_fraction, order)
         every = math.ceil(self.settings_["n_epochs"] / _N_EVALUATIONS)
         return HeldOutQueries(X, targets, indices, self._scores(), self.n_iter_no_change, every)
 
-    def _fit_loop(self, trainer: Trainer, held_out: Any, *others: Any) -> None:
+    def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if not self._supervised:
             self._prepare(trainer, held_out)
         super()._fit_loop(trainer, held_out, *others)
 
-    def _prepare(self, trainer: Trainer, held_out: Any) -> None:
+    def _prepare(self, trainer: "Trainer", held_out: Any) -> None:
         """Choose the codes that training starts from."""
+        from skhash.hashers.deep._query_encoder import ItemTerms
+
         encoder: Any = trainer.encoder
         objective: Any = trainer.objective
         if held_out is not None:
@@ -447,6 +447,9 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _learn_start(self, encoder: Any, X: Any, held_out: Any, rng: np.random.Generator) -> None:
         """Start from codes that reconstruct the items, or from signs of a map if its recall is higher."""
+        from skhash.engine import ArraySubset
+        from skhash.hashers.deep._starts import compute_activations
+
         if self._may_reconstruct():
             indices = np.arange(len(X)) if held_out is None else held_out.others
             indices = indices[evenly_spaced(len(indices), _N_START)]
@@ -487,7 +490,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
             directions = scaled_directions(features, principal[:n], power)
             weight = learn_map(features, directions, self._nbits, np.random.RandomState(seed))
-            encoder.set_maps(torch.from_numpy(weight))
+            encoder.set_maps(weight)
             yield directions
 
     def _reconstructions(self, encoder: Any, features: Any, directions: Any) -> Iterator[None]:
@@ -498,7 +501,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         maps = copy.deepcopy(encoder.state_dict())
         start = encoder.hash.weight.detach().cpu().numpy().copy()
         n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // _BITS_PER_DIGIT)
-        shift = torch.zeros_like(encoder.decoder[0])
+        shift = encoder.decoder.new_zeros(encoder.decoder.shape[1])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
         for n in (n_digits, 0) if n_digits and self._for_hamming else (n_digits,):

@@ -10,37 +10,12 @@ unchanged, dL/du = dL/db (eq. 8). The penalty keeps u near b, which justifies th
 is here the mean over the entries of a batch.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
-import torch
-from torch import nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
 
-from skhash.affinity import SharedLabelsAffinity
-from skhash.engine import Objective
-from skhash.hashers.deep._objectives import LabelsMixin, QuantizedDeepHasher, QuantizedObjective, batch_labels, sign
-
-
-class _GreedyHashObjective(QuantizedObjective):
-    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations."""
-
-    def __init__(self, affinity: Any, quantization_weight: float, nbits: int, classes: npt.NDArray[Any]) -> None:
-        super().__init__(affinity, quantization_weight)
-        self.classes = classes
-        self.classifier = nn.Linear(nbits, len(classes))
-
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Mean cross-entropy of the classifier on sign(u)."""
-        logits = self.classifier(sign(u))
-        labels = batch_labels(self.affinity, targets, self.classes, logits)
-        if isinstance(self.affinity, SharedLabelsAffinity):
-            return binary_cross_entropy_with_logits(logits, labels)
-        return cross_entropy(logits, labels)
-
-    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
-        """Cube of the absolute value."""
-        return excess.abs() ** 3
+if TYPE_CHECKING:
+    from skhash.engine import Objective
 
 
 class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
@@ -91,6 +66,8 @@ class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
 
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._greedyhash import GreedyHashObjective
+
         weight = self.settings_["quantization_weight"]
-        return _GreedyHashObjective(self.affinity_, weight, self._nbits, self.classes_)
+        return GreedyHashObjective(self.affinity_, weight, self._nbits, self.classes_)

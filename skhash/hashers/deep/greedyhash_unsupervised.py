@@ -12,39 +12,12 @@ The paper compares features of a network, which are not negative, as they are (m
 other sample of its batch.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch.nn.functional import normalize
+from skhash.hashers.deep._shared import QuantizedDeepHasher
 
-from skhash.engine import Encoder, Objective, unit_of
-from skhash.hashers.deep._objectives import QuantizedDeepHasher, sign
-
-
-class _CosineObjective(Objective):
-    """Squared differences of the cosines of codes and of samples, and a penalty of the activations."""
-
-    def __init__(self, quantization_weight: float) -> None:
-        super().__init__()
-        self.quantization_weight = quantization_weight
-
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        u = encoder(X)
-        return self.cosine_loss(u, X.flatten(1)) + self.quantization_weight * self.penalty(u)
-
-    def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
-        """Mean squared difference of the cosines of all pairs of different samples."""
-        codes, centered = sign(u), samples - samples.mean(0)
-        centered = normalize(centered / unit_of(centered))
-        squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
-        return (squares.sum() - squares.diagonal().sum()) / max(len(u) * (len(u) - 1), 1)
-
-    def penalty(self, u: torch.Tensor) -> torch.Tensor:
-        """Mean cubed distance of the activations from their signs."""
-        return ((u.abs() - 1).abs() ** 3).mean()
+if TYPE_CHECKING:
+    from skhash.engine import Objective
 
 
 class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
@@ -99,5 +72,7 @@ class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
     _supervised = False
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
 
-    def _objective(self) -> Objective:
-        return _CosineObjective(self.settings_["quantization_weight"])
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._greedyhash_unsupervised import CosineObjective
+
+        return CosineObjective(self.settings_["quantization_weight"])

@@ -15,89 +15,26 @@ stages (algorithm 1): the smooth problem becomes the binary one, and the gap bet
 J and the loss L of the binary codes closes.
 """
 
-from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from skhash._compat import Interval, StrOptions
-from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
-from skhash.engine import Encoder, Objective, Trainer, evenly_spaced
+from skhash._validation import evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._objectives import pairwise_loss
 from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
-from skhash.hashers.deep._starts import compute_activations
+
+if TYPE_CHECKING:
+    from skhash.engine import Objective, Trainer
+    from skhash.hashers.deep._hashnet import HashNetObjective
 
 # a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
 # decay also work for many classes and for few samples per class (experiments/defaults.py).
 _SCALES = {"linear": 10.0, "deep": 6.4}
 _N_MEASURED = 1024  # samples whose pairs measure the gap of a stage
-
-
-class _HashNetObjective(Objective):
-    """The weighted pairwise likelihood of a batch, at the slope `betas[stage]` of each stage."""
-
-    def __init__(
-        self,
-        affinity: Any,
-        scale: float,
-        class_ratio: float | str = "batch",
-        similarity: str = "binary",
-        betas: Sequence[float] = (1.0,),
-    ) -> None:
-        super().__init__()
-        self.affinity, self.scale = affinity, scale
-        self.class_ratio, self.similarity, self.betas = class_ratio, similarity, betas
-        self.beta = betas[0]
-
-    def start_stage(self, stage: int, n_stages: int) -> None:
-        """Take the slope beta of the stage."""
-        self.beta = self.betas[stage]
-
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        return self.likelihood(torch.tanh(self.beta * encoder(X)), targets)
-
-    def likelihood(self, g: torch.Tensor, targets: Any) -> torch.Tensor:
-        """Negative weighted log-likelihood of all pairs of different samples; `g` are codes in [-1, 1]."""
-        index, levels = level_indices(self.affinity, targets, targets)
-        similar = index > 0
-        weights = np.where(similar, self._ratio(similar), 1.0)
-        if self.similarity == "continuous":
-            weights[similar] *= _continuous_similarity(self.affinity, targets, levels[index])[similar]
-        return pairwise_loss(g, similar, self.scale, weights)
-
-    def _ratio(self, similar: npt.NDArray[np.bool_]) -> float:
-        """Weight of a similar pair over that of a dissimilar one."""
-        if not isinstance(self.class_ratio, str):
-            return self.class_ratio
-        n_pairs = similar.size - len(similar)
-        n_similar = np.count_nonzero(similar & ~np.eye(len(similar), dtype=bool))
-        # weights have no effect if all pairs are of one kind
-        return (n_pairs - n_similar) / n_similar if 0 < n_similar < n_pairs else 1.0
-
-    def gap(self, z: torch.Tensor, targets: Any) -> dict[str, float]:
-        """Losses of relaxed and of binary codes at this stage: J, L and J - L, from activations z."""
-        z = z.double()
-        relaxed = self.likelihood(torch.tanh(self.beta * z), targets).item()
-        binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), targets).item()
-        losses = {"relaxed_loss": relaxed, "binary_loss": binary, "quantization_gap": relaxed - binary}
-        return {"beta": self.beta} | losses
-
-
-def _continuous_similarity(affinity: Any, targets: Any, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Jaccard index of the label sets; for other affinities the level over the highest one."""
-    if not isinstance(affinity, SharedLabelsAffinity):
-        return np.asarray(levels / max(levels.max(), 1e-300))
-    labels = label_matrix(affinity, targets)
-    shared = labels @ labels.T
-    sizes = labels.sum(axis=1)
-    return np.asarray(shared / np.maximum(sizes[:, None] + sizes - shared, 1))
 
 
 class HashNetHasher(DeepHasher):
@@ -209,19 +146,25 @@ class HashNetHasher(DeepHasher):
         self.class_ratio = class_ratio
         self.similarity = similarity
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._hashnet import HashNetObjective
+
         scale = _SCALES[self._kind()] / self._nbits if self.scale is None else self.scale
         rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
         if self.n_stages > 1:
             betas.append(max(float(self.settings_["last_beta"]), betas[-1]))
-        return _HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
+        return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
 
     def _n_stages(self) -> int:
         return self.n_stages
 
-    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
+    def _measure_stage(self, trainer: "Trainer") -> dict[str, Any]:
+        import torch
+
+        from skhash.hashers.deep._starts import compute_activations
+
         chosen = evenly_spaced(len(trainer.X), _N_MEASURED)
         activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)
-        objective = cast(_HashNetObjective, trainer.objective)
+        objective = cast("HashNetObjective", trainer.objective)
         return objective.gap(activations, trainer.targets[chosen])

@@ -18,22 +18,21 @@ cosines, which balances each bit over the classes.
 """
 
 from numbers import Real
-from typing import Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import nn
-from torch.nn.functional import cross_entropy, normalize
 
 from skhash._compat import Interval
 from skhash._validation import Array
-from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._objectives import LabelsMixin, batch_labels
 from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
+from skhash.hashers.deep._shared import LabelsMixin
+
+if TYPE_CHECKING:
+    from skhash.engine import Encoder, Objective
 
 _N_CANDIDATES = 5000  # random codes to choose from
 
@@ -53,31 +52,6 @@ def _draw_codes(n_codes: int, nbits: int, rng: np.random.RandomState) -> npt.NDA
         total += products
         chosen.append(int(np.lexsort((total, squares, largest))[0]))
     return candidates[chosen].astype(np.int8)
-
-
-class _OrthoHashObjective(Objective):
-    """Cross-entropy of the cosines of activations and class codes, less a margin for the labels of a sample."""
-
-    codes: torch.Tensor
-
-    def __init__(
-        self, affinity: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int8], scale: float, margin: float
-    ) -> None:
-        super().__init__()
-        self.affinity, self.classes, self.scale, self.margin = affinity, classes, scale, margin
-        self.codes = nn.Buffer(torch.from_numpy(codes).float())
-
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        u = encoder(X)
-        labels = batch_labels(self.affinity, targets, self.classes, u)
-        logits = self.scale * (self.cosines(u) - self.margin * labels)
-        return cross_entropy(logits, labels / labels.sum(1, keepdim=True).clamp(min=1))
-
-    def cosines(self, u: torch.Tensor) -> torch.Tensor:
-        """Cosines of activations and class codes, of shape (n, n_classes)."""
-        cosines: torch.Tensor = normalize(u) @ self.codes.T / self.codes.shape[1] ** 0.5
-        return cosines
 
 
 class OrthoHashHasher(LabelsMixin, DeepHasher):
@@ -156,9 +130,11 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         self.scale = scale
         self.margin = margin
 
-    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
+    def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
         self.class_codes_ = _draw_codes(len(self.classes_), self._nbits, rng)
 
-    def _objective(self) -> Objective:
+    def _objective(self) -> "Objective":
+        from skhash.hashers.deep._orthohash import OrthoHashObjective
+
         scale, margin = self.settings_["scale"], self.settings_["margin"]
-        return _OrthoHashObjective(self.affinity_, self.classes_, self.class_codes_, scale, margin)
+        return OrthoHashObjective(self.affinity_, self.classes_, self.class_codes_, scale, margin)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from skhash import CIBHashHasher
 from skhash.engine import seeded
 from skhash.hashers.deep import nt_xent
-from skhash.hashers.deep.cibhash import _CIBHashObjective, _symmetric_kl
+from skhash.hashers.deep._cibhash import CIBHashObjective, _symmetric_kl
 
 
 def plain_kl(p, q):
@@ -37,7 +37,7 @@ def make(n=7, **options):
         encoder = Head()
     with seeded(0, CPU):
         uniform = torch.rand(2 * n, NBITS, dtype=torch.float64)
-    return _CIBHashObjective(lambda X: views[next(calls) % 2], **options), encoder, views, uniform
+    return CIBHashObjective(lambda X: views[next(calls) % 2], **options), encoder, views, uniform
 
 
 @pytest.mark.parametrize("kl_weight", [0.0, 0.4])

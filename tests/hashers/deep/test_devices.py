@@ -14,7 +14,7 @@ from torch import nn
 import skhash
 from skhash.affinity import DistanceAffinity
 from skhash.hashers.deep import DeepHasher
-from skhash.hashers.deep.talr import LogIntegral, log_integral_series
+from skhash.hashers.deep._talr import LogIntegral, log_integral_series
 from skhash.metrics.soft_histogram import soft_histogram
 
 N = 32

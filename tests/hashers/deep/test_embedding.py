@@ -16,14 +16,14 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import GridSearchCV
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
-from skhash.hashers.deep.embedding import (
+from skhash.hashers.deep._embedding import (
+    EmbeddingObjective,
     HeldOutQueries,
-    _EmbeddingObjective,
     _neighbor_loss,
     choose_queries,
     local_batches,
 )
+from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
 from skhash.hashers.shallow._linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
@@ -97,7 +97,7 @@ def test_the_objective_ranks_items_by_queries_that_are_not_held_out(metric):
     encoder = QueryEncoder(6, 4, unit_norm=metric == "cosine")
     encoder.set_statistics(X.numpy())
     batch = encoder.read(X.numpy(), slice(None))
-    objective = _EmbeddingObjective(QueryScores(metric, False), 0.5)
+    objective = EmbeddingObjective(QueryScores(metric, False), 0.5)
     objective.held_out = np.array([20, 22])
     loss = objective(encoder, batch, None, np.arange(20, 35))
     chosen = [1, 3, 4]  # of the indices 20 to 34
@@ -114,7 +114,7 @@ def test_small_batches_have_a_finite_loss():
     encoder = QueryEncoder(3, 4)
     for X in (torch.ones(2, 3), torch.ones(9, 3), draw(3, 3).float()):
         for held_out in (np.empty(0, np.int64), np.arange(9)):
-            objective = _EmbeddingObjective(QueryScores("inner", False), 0.1)
+            objective = EmbeddingObjective(QueryScores("inner", False), 0.1)
             objective.held_out = held_out
             loss = objective(encoder, X, None, np.arange(len(X)))
             gradients = torch.autograd.grad(loss, encoder.hash.weight)
@@ -227,7 +227,7 @@ def test_search_uses_real_queries(learned):
 def test_batches_are_local_if_there_are_many(digits):
     encoder = QueryEncoder(64, 12)
     encoder.set_statistics(digits.X)
-    objective = _EmbeddingObjective(QueryScores("euclidean", False))
+    objective = EmbeddingObjective(QueryScores("euclidean", False))
 
     def spread(n_batches):
         batches = np.array(objective.batches(encoder, digits.X[:480], n_batches, np.random.default_rng(0)))

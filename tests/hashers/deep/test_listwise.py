@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from skhash.hashers.deep import _listwise
-from skhash.hashers.deep.talr import soft_metric
+from skhash.hashers.deep import _listwise, soft_metric
 from skhash.metrics import average_precision, fast_ap, ndcg
 from skhash.metrics.soft_histogram import soft_histogram
 

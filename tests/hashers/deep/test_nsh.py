@@ -17,12 +17,12 @@ from torch import nn
 from skhash import NSHHasher
 from skhash.engine import seeded
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.hashers.deep import nsh
-from skhash.hashers.deep.nsh import (
+from skhash.hashers.deep import _nsh
+from skhash.hashers.deep._nsh import (
+    NSHObjective,
     OwnViews,
     _count_found,
     _nearest_draw,
-    _NSHObjective,
     _own_view_first,
     _quantization_loss,
     _soft_permutation,
@@ -31,6 +31,7 @@ from skhash.hashers.deep.nsh import (
     _weaken,
     warn_if_not_found,
 )
+from skhash.hashers.deep.nsh import _VARIANTS
 from skhash.metrics import RetrievalScorer
 
 N_LATENT = 4
@@ -42,7 +43,7 @@ def make(variant="full", n=12, seed=0, **options):
     views = draw(n, WIDTH, seed=seed + 1), draw(n, WIDTH, seed=seed + 2)
     calls = iter(range(10**6))
     with seeded(seed, CPU):
-        objective = _NSHObjective(lambda X: views[next(calls) % 2], WIDTH, WIDTH, N_LATENT, variant=variant, **options)
+        objective = NSHObjective(lambda X: views[next(calls) % 2], WIDTH, WIDTH, N_LATENT, variant=variant, **options)
         return objective.double(), Head(mean=0.0, scale=1.0), views
 
 
@@ -130,8 +131,8 @@ def test_equal_similarities_share_the_mean_of_their_items():
 
 def test_chunks_of_anchors_change_nothing(monkeypatch):
     losses, gradients = [], []
-    for bound in (nsh._MAX_WEIGHTS, 200):  # 200: a few anchors at a time
-        monkeypatch.setattr(nsh, "_MAX_WEIGHTS", bound)
+    for bound in (_nsh._MAX_WEIGHTS, 200):  # 200: a few anchors at a time
+        monkeypatch.setattr(_nsh, "_MAX_WEIGHTS", bound)
         objective, encoder, views = make()
         loss = loss_of(objective, encoder, views[0])
         loss.backward()
@@ -192,7 +193,7 @@ def test_gradients_of_the_smooth_parts():
 
     def smooth(distances, items, anchors):
         levels, counts = _tied_levels(distances, NBITS)
-        return _sorted_nce(nsh._soft_cosines(levels, distances, items, anchors, 1.0), counts, 2)
+        return _sorted_nce(_nsh._soft_cosines(levels, distances, items, anchors, 1.0), counts, 2)
 
     inputs = (distances, items.requires_grad_(), anchors.requires_grad_())
     assert torch.autograd.gradcheck(smooth, inputs, eps=1e-7, atol=1e-5)
@@ -204,12 +205,12 @@ def test_tied_items_at_rank_m_share_the_gradient():
     distances = torch.tensor([[1.0, 1.0, 1.0, 4.0]], dtype=torch.float64, requires_grad=True)
     levels, counts = _tied_levels(distances, NBITS)
     items = nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0], [1, 0], [0, 1]], dtype=torch.float64))
-    _sorted_nce(nsh._soft_cosines(levels, distances, items, items[:1], 1.0), counts, 1).backward()
+    _sorted_nce(_nsh._soft_cosines(levels, distances, items, items[:1], 1.0), counts, 1).backward()
     assert_allclose(distances.grad[0, :3], distances.grad[0, 0].expand(3))
     assert distances.grad[0, 0] != 0
 
 
-@pytest.mark.parametrize("variant", nsh._VARIANTS)
+@pytest.mark.parametrize("variant", _VARIANTS)
 def test_two_samples_are_enough_and_nan_shows(variant):
     objective, encoder, views = make(variant, n=2, n_positives=5)
     loss = loss_of(objective, encoder, views[0])
@@ -288,11 +289,11 @@ def test_another_seed_gives_other_codes(digits):
 
 def test_variants_differ(digits):
     codes = set()
-    for variant in nsh._VARIANTS:
+    for variant in _VARIANTS:
         hasher = quick(variant=variant, n_epochs=1).fit(digits.X[:200], digits.y[:200])
         codes.add(hasher.encode(digits.X_query).tobytes())
         assert hasher.score(digits.X_query, digits.y_query) > 0.15
-    assert len(codes) == len(nsh._VARIANTS)
+    assert len(codes) == len(_VARIANTS)
 
 
 # --- own views: always the first positive, learned by the codes, and counted
@@ -337,7 +338,7 @@ def make_objective(**options):
     views = draw(12, WIDTH, seed=1), draw(12, WIDTH, seed=2)
     calls = iter(range(100))
     torch.manual_seed(0)
-    return _NSHObjective(
+    return NSHObjective(
         lambda X: views[next(calls) % 2].repeat(len(X) // 12, 1), WIDTH, WIDTH, 4, **options
     ).double(), views[0]
 

@@ -12,7 +12,7 @@ from torch import nn
 from skhash import TBHHasher
 from skhash.engine import seeded
 from skhash.hashers.deep import bernoulli_sign
-from skhash.hashers.deep.tbh import _adversarial_loss, _graph_convolution, _similarity_graph, _TBHObjective
+from skhash.hashers.deep._tbh import TBHObjective, _adversarial_loss, _graph_convolution, _similarity_graph
 
 N_LATENT = 4
 
@@ -74,7 +74,7 @@ def test_gradients_of_the_graph_convolution():
 def make(n=7, **options):
     """An objective, its encoder, samples, and what is drawn in a loss under seed 0: u, fair bits, uniform latents."""
     with seeded(0, CPU):
-        encoder, objective = Head(), _TBHObjective(NBITS, WIDTH, WIDTH, N_LATENT, **options).double()
+        encoder, objective = Head(), TBHObjective(NBITS, WIDTH, WIDTH, N_LATENT, **options).double()
     with seeded(0, CPU):
         drawn = [torch.rand(n, width, dtype=torch.float64) for width in (NBITS, NBITS, N_LATENT)]
     return objective, encoder, draw(n, WIDTH, seed=1), drawn

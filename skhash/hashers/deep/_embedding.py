@@ -1,0 +1,166 @@
+"""The objective of EmbeddingHasher, and the recall of held-out queries. See the equations in embedding.py."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils import gen_batches
+from torch.nn.functional import linear
+
+from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash.engine import ArraySubset, Objective, evenly_spaced
+from skhash.hashers.deep._early_stopping import BestEpoch
+from skhash.hashers.deep._objectives import sign
+from skhash.hashers.deep._query_encoder import ItemTerms, QueryEncoder, QueryScores
+from skhash.hashers.deep._starts import compute_activations
+
+N_NEIGHBORS = 10
+
+
+N_MAX_QUERIES = 500
+
+
+N_MAX_ITEMS = 20_000
+
+
+class HeldOutQueries(BestEpoch):
+    """Recall of the nearest neighbors of held-out samples among other samples, `others`, or some of these, `rows`.
+
+    Held-out samples are items in training, but no queries. `items` holds the terms of `rows` if training does not
+    change them.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        targets: Any,
+        indices: npt.NDArray[np.int64],
+        scores: QueryScores,
+        n_iter_no_change: int,
+        every: int = 1,
+    ) -> None:
+        super().__init__(X, targets, len(indices), n_iter_no_change)
+        self.indices, self.scores, self.every = indices, scores, every
+        self.others = np.setdiff1d(np.arange(len(X)), indices)
+        self.rows = self.others[evenly_spaced(len(self.others), N_MAX_ITEMS)]
+        self.items: ItemTerms | None = None
+        self.itq: float | None = None  # recall of ITQ by Hamming distance
+        self._neighbors: torch.Tensor | None = None
+
+    def improves(self, encoder: Any, entry: dict[str, Any]) -> bool:
+        """Add the recall to the entry of an epoch that is measured; return whether it is the best so far."""
+        return entry["epoch"] % self.every == 0 and super().improves(encoder, entry)
+
+    def measure(self, encoder: QueryEncoder) -> float:
+        """Share of the nearest neighbors that are among the best items of the real queries, mean over the queries."""
+        return self.recalls(encoder)[0]
+
+    @torch.no_grad()
+    def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
+        """Recall of the real queries, and that of their codes by Hamming distance."""
+        if len(self.indices) == 0:
+            return 0.0, 0.0
+        if self._neighbors is None:
+            self._neighbors = self._nearest(self._similarities(encoder))
+        vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
+        samples = encoder.eval().read(self.train, self.indices)
+        scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
+        agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
+        real, hamming = (
+            float((self._nearest(values)[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
+            for values in (scores, agreements)
+        )
+        return real, hamming
+
+    def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
+        queries = encoder.read(self.train, self.indices)
+        parts = [
+            encoder.similarities(queries, encoder.read(self.train, self.rows[batch]), self.scores.metric)
+            for batch in gen_batches(len(self.rows), ENCODE_BATCH_SIZE)
+        ]
+        return torch.cat(parts, 1).cpu()
+
+    def _nearest(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores.topk(min(N_NEIGHBORS, scores.shape[1]), 1).indices
+
+
+def choose_queries(n: int, fraction: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Indices of the samples to hold out, in ascending order; none of fewer than 4 samples."""
+    n_queries = min(round(n * fraction), N_MAX_QUERIES)
+    return np.sort(rng.permutation(n)[: n_queries if n >= 4 else 0]).astype(np.int64)
+
+
+def local_batches(
+    coordinates: npt.NDArray[np.floating], n_batches: int, rng: np.random.Generator
+) -> list[npt.NDArray[np.int64]]:
+    """Batches of samples that are near each other, whose sizes differ by at most one.
+
+    A random tree splits the samples by coordinates of shape (n_samples, n_coordinates); its leaves are the batches.
+    """
+    n = len(coordinates)
+    smaller, n_larger = divmod(n, n_batches)
+    sizes = rng.permutation(np.repeat([smaller + 1, smaller], [n_larger, n_batches - n_larger]))
+    parts, leaves = [(np.arange(n), sizes)], []
+    while parts:
+        part, sizes = parts.pop()
+        if len(sizes) == 1:
+            leaves.append(rng.permutation(part))
+            continue
+        part = part[np.argsort(coordinates[part, rng.integers(coordinates.shape[1])], kind="stable")]
+        half = len(sizes) // 2
+        cut = sizes[:half].sum()
+        parts += [(part[:cut], sizes[:half]), (part[cut:], sizes[half:])]
+    return [leaves[i] for i in rng.permutation(n_batches)]
+
+
+_N_COORDINATES = 32  # of the tree that makes local batches
+
+
+def are_local(n_batches: int) -> bool:
+    """Whether batches should hold near items, because random ones have fewer than two of ten neighbors."""
+    return n_batches > 5
+
+
+def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
+    logits = similarities - similarities.mean(1, keepdim=True)
+    logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
+    scores = scores - scores.mean(1, keepdim=True)
+    scale = (scores * logits).sum().clamp_min(0) / scores.square().sum().clamp_min(1e-12)
+    target = torch.log_softmax(logits, 1)
+    return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
+
+
+class EmbeddingObjective(Objective):
+    """Loss of a batch: a seventh of its samples, none of them held out, are queries, which rank the others."""
+
+    def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
+        super().__init__()
+        self.scores, self.temperature = scores, temperature
+        self.held_out = np.empty(0, np.int64)
+        self.items: ItemTerms | None = None  # of all training samples, if training does not change them
+
+    def batches(self, encoder: Any, X: Any, n_batches: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+        """Batches of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
+        if not are_local(n_batches):
+            return super().batches(encoder, X, n_batches, rng)
+        pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * _N_COORDINATES)], encoder.features)
+        directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
+        coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
+        return local_batches(coordinates, n_batches, rng)
+
+    def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        n_queries = -(-len(X) // 7)
+        is_query = np.zeros(len(X), bool)
+        is_query[np.flatnonzero(~np.isin(indices, self.held_out))[:n_queries]] = True
+        chosen = torch.from_numpy(is_query).to(X.device)
+        queries, items = X[chosen], X[~chosen]
+        similarities = encoder.similarities(queries, items, self.scores.metric)
+        if self.items is None:
+            scores = encoder.query(queries) @ sign(encoder(items)).T
+        else:
+            vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
+            scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
+        return _neighbor_loss(similarities, scores, self.temperature) / n_queries

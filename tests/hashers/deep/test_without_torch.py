@@ -1,0 +1,69 @@
+"""A deep hasher is imported, built, copied and checked without torch: `load` imports its class to read a file."""
+
+import subprocess
+import sys
+from typing import get_type_hints
+
+import pytest
+from sklearn.base import clone
+
+import skhash
+from skhash.registry import METHODS
+
+DEEP = sorted({method.path.rpartition(".")[2] for method in METHODS.values() if method.family == "deep"})
+USED = f"""
+import inspect, sys
+from typing import get_type_hints
+from sklearn.base import clone
+import skhash, skhash.hashers.deep
+for name in {DEEP}:
+    kind = getattr(skhash, name)
+    hasher = clone(kind(16).set_params(nbits=8, device="cpu", backbone="mlp"))
+    assert kind(**hasher.get_params()).nbits == 8
+    repr(hasher), inspect.signature(kind), get_type_hints(kind, include_extras=True)
+    hasher._validate_params()
+    hasher.__sklearn_tags__()
+    assert "torch" not in sys.modules, name
+"""
+
+
+def test_deep_hashers_are_built_without_torch():
+    subprocess.run([sys.executable, "-W", "error", "-c", USED], check=True)
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_annotations_name_no_class_of_torch(name):
+    assert "torch" not in repr(get_type_hints(getattr(skhash, name), include_extras=True))
+
+
+MESSAGES = {
+    "backbone": "an instance of 'str', an instance of 'torch.nn.modules.module.Module' or None. Got 3 instead.",
+    "device": "an instance of 'str' or an instance of 'torch.device'. Got 3 instead.",
+    "optimizer": "or a callable. Got 3 instead.",
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_wrong_parameter_is_named(name):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of TALRHasher must be .*") as caught:
+        skhash.TALRHasher(**{name: 3})._validate_params()
+    assert str(caught.value).endswith(MESSAGES[name])
+
+
+def test_modules_and_devices_of_torch_are_taken():
+    import torch
+
+    module, device = torch.nn.Linear(3, 2), torch.device("cpu")
+    hasher = clone(skhash.TALRHasher(8, backbone=module, device=device))
+    hasher._validate_params()
+    assert isinstance(hasher.backbone, torch.nn.Linear)
+    assert hasher.backbone is not module
+
+
+def test_names_of_torch_are_found_when_they_are_asked_for():
+    import skhash.hashers.deep as deep
+
+    assert all(callable(getattr(deep, name)) for name in deep.__all__)
+    assert set(deep.__all__) <= set(dir(deep))
+    with pytest.raises(AttributeError, match="no attribute 'Missing'"):
+        deep.Missing  # noqa: B018
