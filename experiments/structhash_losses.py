@@ -28,9 +28,9 @@ DEFAULT_FACTOR = StructHashHasher._default_c_factor
 FACTORS = (7, DEFAULT_FACTOR, 50, 150)
 
 
-def run(data, loss, factor, seed, k):
+def run(data, objective, factor, seed, k):
     """Weighted and plain NDCG@k and the minimized loss, with C at `factor` times the smallest useful value."""
-    options = {"loss": loss, "store_database": False, "random_state": seed}
+    options = {"objective": objective, "store_database": False, "random_state": seed}
     C = None  # the default
     if factor != DEFAULT_FACTOR:
         C = factor / DEFAULT_FACTOR * StructHashHasher(1, **options).fit(data.X_train, data.y_train).C_

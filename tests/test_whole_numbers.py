@@ -310,7 +310,7 @@ def test_hashers_take_whole_numbers_of_numpy(name, kind):
     others = {"nbits": 2} if by_column else {}
 
     def codes_of(parameter, value):
-        more = {"loss": "ndcg"} if by_column and parameter == "k" else {}
+        more = {"objective": "ndcg"} if by_column and parameter == "k" else {}
         simple = clone(quick(name, **(others | more | {parameter: value})))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a few random samples teach nothing

@@ -94,7 +94,7 @@ DATASETS = {
 # the paper has linear functions in these tables, and kernel functions in figure 4
 VARIANTS = {
     "structhash, linear": {"hash_function": "linear"},
-    "structhash, linear, AUC loss": {"hash_function": "linear", "loss": "auc"},
+    "structhash, linear, AUC loss": {"hash_function": "linear", "objective": "auc"},
     "cghash, linear": {"hash_function": "linear"},
     "structhash, kernel": {},
     "cghash, kernel": {},

@@ -59,4 +59,4 @@ def auc_gain(
     return (1 - (t - g) / n_irrelevant) / n_relevant
 
 
-LOSSES = {"ndcg": ndcg_gain, "ap": ap_gain, "auc": auc_gain, "precision": precision_gain}
+GAINS = {"ndcg": ndcg_gain, "ap": ap_gain, "auc": auc_gain, "precision": precision_gain}

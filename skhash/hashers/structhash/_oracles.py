@@ -111,15 +111,17 @@ def gain_table(gain: Callable[..., Any], n_relevant: int, n_irrelevant: int) -> 
     t = g + np.arange(n_irrelevant + 1)
     table = np.asarray(gain(g, t, n_relevant, n_irrelevant), dtype=np.float64)
     if table.shape != t.shape:
-        raise ValueError(f"`loss` must return one gain per rank, of shape {t.shape}. Got shape {table.shape} instead.")
+        raise ValueError(
+            f"`objective` must return one gain per rank, of shape {t.shape}. Got shape {table.shape} instead."
+        )
     if not np.isclose(table[:, 0].sum(), 1):
         raise ValueError(
-            f"`loss` must return gains that sum to 1 for the true ranking. Got {table[:, 0].sum():g} instead for "
+            f"`objective` must return gains that sum to 1 for the true ranking. Got {table[:, 0].sum():g} instead for "
             f"{n_relevant} relevant and {n_irrelevant} irrelevant items."
         )
     if not (np.diff(table, axis=1) <= 1e-12).all():
         raise ValueError(
-            "`loss` must return gains that never grow with the rank. Got a larger gain or NaN at a later rank instead "
-            f"for {n_relevant} relevant and {n_irrelevant} irrelevant items."
+            "`objective` must return gains that never grow with the rank. Got a larger gain or NaN at a later rank "
+            f"instead for {n_relevant} relevant and {n_irrelevant} irrelevant items."
         )
     return table

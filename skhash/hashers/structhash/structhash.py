@@ -26,7 +26,7 @@ import numpy.typing as npt
 from skhash._compat import Interval, StrOptions
 from skhash.hashers._ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
-from skhash.hashers.structhash._losses import LOSSES
+from skhash.hashers.structhash._losses import GAINS
 from skhash.metrics._ties import DISCOUNTS
 
 
@@ -37,10 +37,10 @@ class StructHashHasher(ColumnGenerationHasher):
     ----------
     nbits : int, default=32
         Number of bits. Once no bit improves the objective, the remaining ones are constant and weigh 0.
-    loss : {"ndcg", "ap", "auc", "precision"} or callable, default="ndcg"
-        Ranking loss. A callable gain(g, t, n_relevant, n_irrelevant) returns the gain of the g-th
-        relevant item at rank t (arrays). Gains must not grow with t, and those of the true ranking
-        must sum to 1.
+    objective : {"ndcg", "ap", "auc", "precision"} or callable, default="ndcg"
+        Metric to optimize; the loss of a ranking is 1 minus it. A callable gain(g, t, n_relevant,
+        n_irrelevant) returns the gain of the g-th relevant item at rank t (arrays). Gains must not
+        grow with t, and those of the true ranking must sum to 1.
     k : int, default=None
         Cutoff of "ndcg" and "precision". None uses the whole list and the number of relevant items,
         respectively. With a small cutoff the first bits have no weight until others join them, and
@@ -141,7 +141,7 @@ class StructHashHasher(ColumnGenerationHasher):
     _default_c_factor = 15.0
     _default_ridges = {"linear": 100.0, "kernel": 0.3}
     _parameter_constraints = ColumnGenerationHasher._parameter_constraints | {
-        "loss": [StrOptions(set(LOSSES)), callable],
+        "objective": [StrOptions(set(GAINS)), callable],
         "k": [Interval(Integral, 1, None, closed="left"), None],
         "discount": [StrOptions(set(DISCOUNTS))],
         "fully_corrective": ["boolean"],
@@ -152,7 +152,7 @@ class StructHashHasher(ColumnGenerationHasher):
         self,
         nbits: int = 32,
         *,
-        loss: str | Callable[..., Any] = "ndcg",
+        objective: str | Callable[..., Any] = "ndcg",
         k: int | None = None,
         discount: str = "structhash",
         C: float | None = None,
@@ -173,7 +173,7 @@ class StructHashHasher(ColumnGenerationHasher):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.nbits = nbits
-        self.loss = loss
+        self.objective = objective
         self.k = k
         self.discount = discount
         self.C = C
@@ -205,13 +205,14 @@ class StructHashHasher(ColumnGenerationHasher):
 
     def _check_options(self) -> None:
         super()._check_options()
-        if self.k is not None and self.loss not in ("ndcg", "precision"):
+        if self.k is not None and self.objective not in ("ndcg", "precision"):
             raise ValueError(
-                f"`k` must be None unless `loss` is 'ndcg' or 'precision'. Got {self.k} for {self.loss!r} instead."
+                "`k` must be None unless `objective` is 'ndcg' or 'precision'. "
+                f"Got {self.k} for {self.objective!r} instead."
             )
 
     def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        self._metric = "ndcg" if self.loss == "ndcg" else "ap"
+        self._metric = "ndcg" if self.objective == "ndcg" else "ap"
         super()._fit(X, targets)
 
     def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
@@ -221,22 +222,22 @@ class StructHashHasher(ColumnGenerationHasher):
         oracle = RankingOracle(lists, self._gain())
         if not oracle.first_cut().offset > 0:
             raise ValueError(
-                "`loss` must be above 0 for reversed rankings. "
-                f"Got 0 for loss={self.loss!r} with k={self.k} instead. "
-                "Increase n_relevant and n_irrelevant, or use loss='ap' or discount='log2'."
+                "The loss of `objective` must be above 0 for reversed rankings. "
+                f"Got 0 for objective={self.objective!r} with k={self.k} instead. "
+                "Increase n_relevant and n_irrelevant, or use objective='ap' or discount='log2'."
             )
 
         options = (self.nbits, self.tol, self.max_iter, self.solver, self.fully_corrective)
         return oracle.first_pair_matrix(), lambda C: CuttingPlanes(oracle, C, *options)
 
     def _gain(self) -> Callable[..., npt.NDArray[np.float64]]:
-        """The gain function of `loss`, with its options."""
-        if callable(self.loss):
-            return self.loss
-        options: dict[str, Any] = {"k": self.k} if self.loss in ("ndcg", "precision") else {}
-        if self.loss == "ndcg":
+        """The gain function of `objective`, with its options."""
+        if callable(self.objective):
+            return self.objective
+        options: dict[str, Any] = {"k": self.k} if self.objective in ("ndcg", "precision") else {}
+        if self.objective == "ndcg":
             options["discount"] = self.discount
-        return partial(LOSSES[self.loss], **options)
+        return partial(GAINS[self.objective], **options)
 
     def _history_details(self, master: Any) -> dict[str, Any]:
         solution = master.solution

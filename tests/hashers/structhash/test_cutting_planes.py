@@ -18,7 +18,7 @@ from skhash.affinity import ClassAffinity
 from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import _cutting_planes
 from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
-from skhash.hashers.structhash._losses import LOSSES as GAINS
+from skhash.hashers.structhash._losses import GAINS
 from skhash.hashers.structhash._oracles import RankingOracle
 
 stumps = partial(structhash, hash_function="stump")

@@ -12,8 +12,7 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from skhash.affinity import ClassAffinity
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
-from skhash.hashers.structhash._losses import LOSSES as GAINS
-from skhash.hashers.structhash._losses import ap_gain, auc_gain, ndcg_gain, precision_gain
+from skhash.hashers.structhash._losses import GAINS, ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.hashers.structhash._oracles import Cut, RankingOracle, gain_table
 from skhash.metrics import average_precision, histogram_from_distances, ndcg, roc_auc
 
@@ -85,7 +84,7 @@ def test_gains_of_no_ranking_loss_are_an_error(gain, message):
 
 
 def test_a_gain_of_nan_is_an_error():
-    with pytest.raises(ValueError, match=r"`loss` must return gains that never grow .* or NaN"):
+    with pytest.raises(ValueError, match=r"`objective` must return gains that never grow .* or NaN"):
         gain_table(lambda g, t, p, n: np.where(t == g, 1 / p, np.nan), 3, 4)
 
 

@@ -60,7 +60,11 @@ def test_stage_wise_search_leaves_the_older_weights_on_the_path(few):
     ("options", "match"),
     [
         pytest.param({"C": 1.005}, r"weights of all \d bits at 0 .* Increase C or nbits", id="C barely enough"),
-        pytest.param({"loss": "precision", "k": 8}, "`loss` must be above 0 for reversed rankings", id="k = all items"),
+        pytest.param(
+            {"objective": "precision", "k": 8},
+            "The loss of `objective` must be above 0 for reversed rankings",
+            id="k = all items",
+        ),
         pytest.param({"k": 1, "nbits": 1}, r"weights of all 1 bits at 0 .* Increase C or nbits", id="too few bits"),
     ],
 )
@@ -72,8 +76,10 @@ def test_weights_that_are_all_zero_are_an_error(few, fitted, options, match):
 
 
 def test_a_cutoff_needs_a_loss_that_has_one(few):
-    with pytest.raises(ValueError, match=r"`k` must be None unless `loss` is 'ndcg' or 'precision'\. Got 3 for 'ap'"):
-        stumps(loss="ap", k=3).fit(few.X, few.y)
+    with pytest.raises(
+        ValueError, match=r"`k` must be None unless `objective` is 'ndcg' or 'precision'\. Got 3 for 'ap'"
+    ):
+        stumps(objective="ap", k=3).fit(few.X, few.y)
 
 
 def test_an_early_stop_before_any_weight_is_an_error(few):
@@ -104,28 +110,29 @@ def test_with_a_cutoff_the_first_bits_have_no_weight(few, fitted):
         hasher.set_params(C=hasher.C_ / C_FACTOR / 1.01).set_callbacks().fit(few.X, few.y)
 
 
-# --- losses and options
+# --- objectives and options
 
 
-@pytest.mark.parametrize("loss", ["ap", "auc", "precision", ap_gain])
-def test_other_losses_are_scored_by_average_precision(few, loss):
-    hasher = structhash(nbits=2, loss=loss, hash_function="linear").fit(few.X, few.y)
+@pytest.mark.parametrize("objective", ["ap", "auc", "precision", ap_gain])
+def test_other_objectives_are_scored_by_average_precision(few, objective):
+    hasher = structhash(nbits=2, objective=objective, hash_function="linear").fit(few.X, few.y)
     codes = hasher.transform(few.X_query), hasher.transform(few.X)
     H = relevance_histogram(*codes, few.y_query, few.y, bit_weights=hasher.bit_weights_)
     assert hasher.score(few.X_query, few.y_query) == average_precision(H) != ndcg(H)
 
 
-def test_a_callable_loss_equals_the_loss_of_that_name(few):
+def test_a_callable_objective_equals_the_one_of_that_name(few):
     named, called = (
-        structhash(nbits=2, loss=loss, hash_function="linear").fit(few.X, few.y) for loss in ("ap", ap_gain)
+        structhash(nbits=2, objective=objective, hash_function="linear").fit(few.X, few.y)
+        for objective in ("ap", ap_gain)
     )
     assert history_of(named) == history_of(called)
     assert_array_equal(named.bit_weights_, called.bit_weights_)
 
 
-@pytest.mark.filterwarnings("ignore:.* was saved with loss=")
-def test_a_loaded_hasher_scores_by_the_metric_of_its_loss(few, tmp_path):
-    hasher = stumps(nbits=1, loss=ap_gain).fit(few.X, few.y)
+@pytest.mark.filterwarnings("ignore:.* was saved with objective=")
+def test_a_loaded_hasher_scores_by_the_metric_of_its_objective(few, tmp_path):
+    hasher = stumps(nbits=1, objective=ap_gain).fit(few.X, few.y)
     save(hasher, tmp_path / "hasher")
     assert load(tmp_path / "hasher").score(few.X_query, few.y_query) == hasher.score(few.X_query, few.y_query)
 
@@ -133,9 +140,9 @@ def test_a_loaded_hasher_scores_by_the_metric_of_its_loss(few, tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"loss": "ap"},
-        {"loss": "auc"},
-        {"loss": "precision"},
+        {"objective": "ap"},
+        {"objective": "auc"},
+        {"objective": "precision"},
         {"k": 2, "nbits": 2},
         {"discount": "log2"},
         {"C": 10.0},
