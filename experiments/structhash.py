@@ -58,7 +58,7 @@ TASKS = [
 def run_method(method, data, nbits, seed):
     """Results of one method on one split: by weighted distances if it has learned weights, and by plain ones."""
     options = {"store_database": False, "random_state": seed}
-    labels, ndcg = data.y_train, "ndcg_at_100_structhash"
+    labels, ndcg = data.y_train, "ndcg_at_100_delayed_log2"
     if data.protocol.name == "labelme":
         options["affinity"], labels, ndcg = DistanceAffinity(percentiles=(2,), levels=(1,)), None, "ndcg"
     hasher = (BASELINES.get(method) or StructHashHasher)(nbits, **options).set_params(**VARIANTS.get(method, {}))

@@ -37,7 +37,7 @@ def run(data, objective, factor, seed, k):
     hasher = StructHashHasher(NBITS, C=C, **options).fit(data.X_train, data.y_train)
     result = {"seed": seed, "hinge": hasher.history_[-1]["loss"]}
     for name, weighted in {"ndcg": True, "plain_ndcg": False}.items():
-        (result[name],) = rank(hasher, data, [f"ndcg_at_{k}_structhash"], weighted=weighted).values()
+        (result[name],) = rank(hasher, data, [f"ndcg_at_{k}_delayed_log2"], weighted=weighted).values()
     return result
 
 

@@ -163,7 +163,7 @@ def losses_of(gains):
     }
     for k in (None, 1, 2, 5, 50):
         losses[f"precision {k}"] = partial(gains["precision"], k=k), partial(precision_at, k=k)
-        for discount in ("structhash", "log2"):
+        for discount in ("delayed_log2", "log2"):
             options = {"k": k, "discount": discount}
             losses[f"ndcg {k} {discount}"] = partial(gains["ndcg"], **options), partial(ndcg, **options)
     return losses

@@ -314,7 +314,7 @@ _METHODS = (
     "agh",
     "lsh",
 )
-_METRICS = ("ndcg_at_100_structhash", "precision_at_100", "ap", "area_under_pr")
+_METRICS = ("ndcg_at_100_delayed_log2", "precision_at_100", "ap", "area_under_pr")
 
 
 def _by_method(text):

@@ -121,7 +121,7 @@ if not study.full:
         16,
     )
     LISTS = {"n_relevant": 15, "n_irrelevant": 15, "n_queries": 300, "tol": 0.01}
-METRICS = ["ndcg_at_100_structhash", "precision_at_100", "ap"]
+METRICS = ["ndcg_at_100_delayed_log2", "precision_at_100", "ap"]
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ from skhash.metrics.histogram import RelevanceHistogram
 
 TIES = ("average", "best", "worst")
 EMPTY = ("skip", "zero", "one", "nan")
-DISCOUNTS = ("log2", "structhash")
+DISCOUNTS = ("log2", "delayed_log2")
 
 #: what a query without a value lacks, for warnings
 NO_RELEVANT_ITEM = "relevant item"
@@ -108,7 +108,7 @@ def polygamma(order: int, x: Any) -> Any:
 def cumulative_discount(x: Any, discount: str) -> Any:
     """Sum of the discounts up to rank x, S(x) = D(1) + ... + D(x), linear between whole ranks.
 
-    D(t) is 1 / log2(t + 1) for "log2", and 1 / log2(max(t, 2)) for "structhash".
+    D(t) is 1 / log2(t + 1) for "log2", and 1 / log2(max(t, 2)) for "delayed_log2".
     """
     xp = array_namespace(x)
     largest = int(xp.max(x)) if np.prod(x.shape) else 0

@@ -48,7 +48,7 @@ _NORMALIZERS = {
 _NAME = re.compile(
     rf"(?P<function>{'|'.join(sorted(_FUNCTIONS, key=len, reverse=True))})"
     r"(_at_(?P<k>[1-9]\d*)(_of_(?P<candidates>[1-9]\d*))?|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
-    r"(_(?P<discount>structhash)|_(?P<normalizer>relevant|min|retrieved))?"
+    r"(_(?P<discount>delayed_log2)|_(?P<normalizer>relevant|min|retrieved))?"
 )
 
 
@@ -68,7 +68,7 @@ class Metric:
         Hamming radius.
     ties : "average", "best" or "worst", default="average"
         Order inside the ties.
-    discount : "log2" or "structhash", default="log2"
+    discount : "log2" or "delayed_log2", default="log2"
         Discount of NDCG.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
         What AP with a cutoff is divided by, see :func:`~skhash.metrics.average_precision`.
@@ -108,7 +108,7 @@ class Metric:
             ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
             ``reciprocal_rank``, ``roc_auc`` or ``neighbor_recall``. Then ``_at_K`` or ``_radius_R``, if the metric
             has a cutoff (or ``@K``), and for ``neighbor_recall_at_K`` also ``_of_M`` candidates. Then
-            ``_best`` or ``_worst`` for the order inside the ties. Then ``_structhash`` for that
+            ``_best`` or ``_worst`` for the order inside the ties. Then ``_delayed_log2`` for that
             discount of ``ndcg``, or the normalizer of ``ap_at_K``: ``_relevant`` (the default,
             all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
             among the first K, as papers on hashing report ``mAP@K``), or ``_min``.
@@ -141,7 +141,7 @@ class Metric:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
                 f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K, @K or _radius_R, then _best or "
-                "_worst, then _structhash (ndcg), _relevant, _min or _retrieved (ap_at_K), or _of_M "
+                "_worst, then _delayed_log2 (ndcg), _relevant, _min or _retrieved (ap_at_K), or _of_M "
                 f"(neighbor_recall_at_K), where they apply. Got {got} instead.{_hint(name)}"
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
@@ -219,8 +219,8 @@ class Metric:
         Examples
         --------
         >>> from skhash.metrics import Metric
-        >>> Metric.parse("ndcg_at_10_structhash").with_ties("best").name
-        'ndcg_at_10_best_structhash'
+        >>> Metric.parse("ndcg_at_10_delayed_log2").with_ties("best").name
+        'ndcg_at_10_best_delayed_log2'
         """
         stem, cutoff, _, ending = self._words()
         if "ties" not in signature(self.function).parameters:
@@ -248,7 +248,7 @@ class Metric:
         ('Precision within radius 2', 'AP@10 of all relevant, worst order of ties')
         """
         stem, cutoff, order, ending = self._words()
-        ending = ending.removesuffix(f"_{self.normalizer}").replace("_", ", ")
+        ending = ending.removesuffix(f"_{self.normalizer}").replace("_", ", ", 1).replace("_", " ")
         if stem == "ap" and self.k is not None:
             ending = _NORMALIZERS[self.normalizer].format(k=self.k)
         text = _LABELS.get(stem, stem.replace("_", " ").capitalize())

@@ -49,10 +49,10 @@ def ndcg(
         Cutoff rank; None ranks the whole database.
     ties : "average", "best" or "worst", default="average"
         Exact mean over all orders inside the ties, or high levels first or last.
-    discount : "log2" or "structhash", default="log2"
-        1 / log2(t + 1), which with these gains equals ``sklearn.metrics.ndcg_score``
-        on 2^v - 1, or the one of Lin et al. (ECCV 2014): 1, 1, 1/log2(3), ... on
-        binary gains.
+    discount : "log2" or "delayed_log2", default="log2"
+        "log2": 1 / log2(t + 1), which with these gains equals ``sklearn.metrics.ndcg_score``
+        on 2^v - 1. "delayed_log2": 1 / log2(max(t, 2)), that is 1, 1, 1 / log2(3), ..., on
+        binary gains, as in Lin et al. (ECCV 2014).
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True
@@ -100,7 +100,7 @@ def _expected_ndcg(
 def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
     """Gain 2^v - 1 of each level, times a power of two where sums would overflow; it cancels in NDCG."""
     levels = np.asarray(levels, dtype=np.float64)
-    if discount == "structhash":
+    if discount == "delayed_log2":
         return np.asarray(levels > 0, dtype=np.float64)
     if levels[-1] > 1023:
         raise ValueError(f"`H` must have levels up to 1023, since 2^v - 1 overflows. Got a level of {levels[-1]:g}.")

@@ -177,7 +177,7 @@ def test_curves_added_to_the_same_axes_have_different_styles():
     [
         ("ap", "AP$_T$"),
         ("ap_worst", "AP, worst order of ties"),
-        ("ndcg_at_100_structhash", "NDCG$_T$@100, structhash"),
+        ("ndcg_at_100_delayed_log2", "NDCG$_T$@100, delayed log2"),
         ("precision_at_100", "Precision@100"),
         ("precision_radius_2", "Precision within radius 2"),
         ("roc_auc", "Area under the ROC curve"),

@@ -55,7 +55,7 @@ def test_tie_range_of_an_estimator_ranks_as_its_score(digits, itq, structhash, h
 @pytest.mark.parametrize(
     ("name", "metric", "options"),
     [
-        ("ndcg_at_20_structhash", ndcg, {"k": 20, "discount": "structhash"}),
+        ("ndcg_at_20_delayed_log2", ndcg, {"k": 20, "discount": "delayed_log2"}),
         ("ap_at_20_retrieved", average_precision, {"k": 20, "normalizer": "retrieved"}),
         ("ap_at_20", average_precision, {"k": 20}),
     ],

@@ -23,7 +23,7 @@ def test_equals_sklearn_on_exponential_gains(items, k):
     assert ndcg(oracles.histogram(items), k=k, empty="zero") == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("discount", ["log2", "structhash"])
+@pytest.mark.parametrize("discount", ["log2", "delayed_log2"])
 @settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=3), k=cutoffs)
 def test_equals_enumeration_of_all_orders(discount, items, k):
@@ -33,11 +33,11 @@ def test_equals_enumeration_of_all_orders(discount, items, k):
         assert value == pytest.approx(summary(expected), abs=1e-12)
 
 
-def test_structhash_discount_is_a_plain_sum_of_its_own():
+def test_delayed_discount_is_a_plain_sum_of_its_own():
     items = [(0, 1), (1, 0), (2, 3), (3, 2)]  # relevant at the ranks 1, 3, 4
     gain, gain_at_3, ideal = 1 + 1 / np.log2(3) + 1 / 2, 1 + 1 / np.log2(3), 1 + 1 + 1 / np.log2(3)
-    assert ndcg(oracles.histogram(items), discount="structhash") == pytest.approx(gain / ideal, abs=1e-15)
-    assert ndcg(oracles.histogram(items), discount="structhash", k=3) == pytest.approx(gain_at_3 / ideal, abs=1e-15)
+    assert ndcg(oracles.histogram(items), discount="delayed_log2") == pytest.approx(gain / ideal, abs=1e-15)
+    assert ndcg(oracles.histogram(items), discount="delayed_log2", k=3) == pytest.approx(gain_at_3 / ideal, abs=1e-15)
 
 
 def test_gains_do_not_saturate_and_levels_may_be_real():
@@ -52,7 +52,7 @@ def test_gains_do_not_saturate_and_levels_may_be_real():
 
 
 @pytest.mark.parametrize("k", [None, 5])
-@pytest.mark.parametrize("discount", ["log2", "structhash"])
+@pytest.mark.parametrize("discount", ["log2", "delayed_log2"])
 def test_soft_counts_interpolate_the_sum_of_discounts(discount, k):
     counts = np.random.default_rng(0).uniform(0.1, 2, (6, 3))
     ranks = np.arange(1, 40)
@@ -69,7 +69,7 @@ def test_soft_counts_interpolate_the_sum_of_discounts(discount, k):
         assert float(ndcg(H, k=k, discount=discount)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("discount", ["log2", "structhash"])
+@pytest.mark.parametrize("discount", ["log2", "delayed_log2"])
 def test_ranks_beyond_the_table_are_summed_as_well(discount):
     shift, n, largest = int(discount == "log2"), 1_500_000, 10**12
     discounts = 1 / np.log2(np.maximum(np.arange(1, n + 1) + shift, 2))
@@ -81,7 +81,7 @@ def test_ranks_beyond_the_table_are_summed_as_well(discount):
         assert ndcg(H, discount=discount) == pytest.approx(1000 / n_items * expected / few, rel=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"k": 5}, {"k": 2}, {"discount": "structhash", "k": 5}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"k": 5}, {"k": 2}, {"discount": "delayed_log2", "k": 5}], ids=str)
 def test_gradient_with_respect_to_soft_counts(options):
     counts = torch.tensor(np.random.default_rng(0).uniform(0.2, 3, (3, 5, 3)), requires_grad=True)
     levels = np.array([0, 1, 2])
@@ -92,7 +92,7 @@ def test_gradient_with_respect_to_soft_counts(options):
     ("options", "message"),
     [
         ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
-        ({"discount": "ln"}, "`discount` must be one of 'log2', 'structhash'. Got 'ln'"),
+        ({"discount": "ln"}, "`discount` must be one of 'log2', 'delayed_log2'. Got 'ln'"),
         ({"ties": "random"}, "`ties` must be one of 'average', 'best', 'worst'. Got 'random'"),
     ],
 )

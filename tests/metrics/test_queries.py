@@ -29,7 +29,7 @@ METRICS = {
     "ap at 3, retrieved": functools.partial(average_precision, k=3, normalizer="retrieved"),
     "ndcg": ndcg,
     "ndcg at 3": functools.partial(ndcg, k=3),
-    "ndcg structhash": functools.partial(ndcg, discount="structhash"),
+    "ndcg delayed_log2": functools.partial(ndcg, discount="delayed_log2"),
     "precision at 3": functools.partial(precision, k=3),
     "precision in radius 2": functools.partial(precision, radius=2),
     "recall at 3": functools.partial(recall, k=3),

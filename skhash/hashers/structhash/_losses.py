@@ -35,7 +35,7 @@ def ndcg_gain(
     n_relevant: int,
     n_irrelevant: int,
     k: int | None = None,
-    discount: str = "structhash",
+    discount: str = "delayed_log2",
 ) -> npt.NDArray[np.float64]:
     """Gains of NDCG with binary relevance, normalized by the ideal of min(k, n_relevant) positions."""
     k = n_relevant + n_irrelevant if k is None else k

@@ -45,7 +45,7 @@ class StructHashHasher(ColumnGenerationHasher):
         Cutoff of "ndcg" and "precision". None uses the whole list and the number of relevant items,
         respectively. With a small cutoff the first bits have no weight until others join them, and
         callbacks rank by plain distances until then.
-    discount : {"structhash", "log2"}, default="structhash"
+    discount : {"delayed_log2", "log2"}, default="delayed_log2"
         Discount of "ndcg": 1 / log2(max(t, 2)) as in the paper, or 1 / log2(t + 1).
     C : float, default=None
         Weight of the loss against \|w\|_1. None uses 15 times the smallest C that gives the first bit
@@ -154,7 +154,7 @@ class StructHashHasher(ColumnGenerationHasher):
         *,
         objective: str | Callable[..., Any] = "ndcg",
         k: int | None = None,
-        discount: str = "structhash",
+        discount: str = "delayed_log2",
         C: float | None = None,
         n_relevant: int = 50,
         n_irrelevant: int = 50,
