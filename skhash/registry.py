@@ -146,7 +146,7 @@ METHODS: dict[str, Method] = {
             "fastap",
             "deep.talr.TALRHasher",
             style=15,
-            parameters={"objective": "fastap"},
+            parameters={"objective": "fast_ap"},
             variants=_MLP,
             search_space=_DEEP | {"alpha": LogUniform(3)},
             paper="Cakir et al., CVPR 2019",

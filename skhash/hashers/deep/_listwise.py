@@ -39,7 +39,7 @@ LOG_2 = 0.6931471805599453
 def listwise_metric(
     phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.ArrayLike, metric: str, *, n_bins: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Soft metric "ap", "ndcg" or "fastap" of each sample as a query, of shape (n,), and whether it is defined."""
+    """Soft metric "ap", "ndcg" or "fast_ap" of each sample as a query, of shape (n,), and whether it is defined."""
     n_bins = phi.shape[1] if n_bins is None else n_bins
     arguments = level_index, _masses(levels, metric), metric, n_bins
     values: tuple[torch.Tensor, torch.Tensor] = _ListwiseMetric.apply(phi, *arguments)
@@ -87,7 +87,7 @@ def _evaluate(
     is_defined, normalizers = n_relevant[:n] > 0, n_relevant[:n]
     if metric == "ap":
         average_precision_terms(*ties)
-    elif metric == "fastap":
+    elif metric == "fast_ap":
         fast_ap_terms(*ties)
     else:
         discounts, normalizers = discount_table(1 << (n + 2).bit_length(), "log2"), np.empty(n)

@@ -78,7 +78,7 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     ----------
     H : RelevanceHistogram
         Soft counts, see :func:`skhash.metrics.soft_histogram.soft_histogram`.
-    objective : "ap", "ndcg" or "fastap"
+    objective : "ap", "ndcg" or "fast_ap"
         The metric.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The metric itself, or one of the two relaxations of "ap" and "ndcg" in the head of this file.
@@ -106,7 +106,7 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     [False, True]
     """
     values: torch.Tensor
-    if objective == "fastap":
+    if objective == "fast_ap":
         values, _ = _fast_ap(*tied_relevance(H.counts))
     elif relaxation == "exact" and objective == "ap":
         values, _ = _expected_ap(*tied_relevance(H.counts), k, "min")

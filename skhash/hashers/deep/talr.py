@@ -45,16 +45,16 @@ class TALRHasher(DeepHasher):
     ----------
     nbits : int, default=32
         Number of bits of a code.
-    objective : "ap", "ndcg" or "fastap", default="ap"
-        Metric to optimize. "ndcg" uses the levels of the affinity. "fastap" takes the
+    objective : "ap", "ndcg" or "fast_ap", default="ap"
+        Metric to optimize. "ndcg" uses the levels of the affinity. "fast_ap" takes the
         precision at the end of each tie instead of the mean over its orders, see
         :func:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The tie-aware metric itself on soft counts, the paper's relaxation of it, or
-        the one in the authors' code. "fastap" has no relaxation.
+        the one in the authors' code. "fast_ap" has no relaxation.
     k : int, default=None
         Cutoff: optimize AP@k (divided by ``min(relevant, k)``) or NDCG@k. Requires
-        ``relaxation="exact"``, and is not available for "fastap".
+        ``relaxation="exact"``, and is not available for "fast_ap".
     alpha : float, default=None
         Slope of the tanh that replaces the sign in training; see Notes for None.
     n_bins : int, default=None
@@ -78,10 +78,10 @@ class TALRHasher(DeepHasher):
     -----
     {defaults}
 
-    The lines "ap", "ndcg" and "fastap" are for a linear hasher with that objective, "distances" for
+    The lines "ap", "ndcg" and "fast_ap" are for a linear hasher with that objective, "distances" for
     a linear hasher whose affinity compares the samples of X, as DistanceAffinity does, with any
     objective. The values were chosen on training samples of MNIST, USPS, GIST features and
-    MIRFlickr, those of "fastap" on MNIST alone.
+    MIRFlickr, those of "fast_ap" on MNIST alone.
 
     References
     ----------
@@ -101,7 +101,7 @@ class TALRHasher(DeepHasher):
 
     _supervised = True
     _parameter_constraints = DeepHasher._parameter_constraints | {
-        "objective": [StrOptions({"ap", "ndcg", "fastap"})],
+        "objective": [StrOptions({"ap", "ndcg", "fast_ap"})],
         "relaxation": [StrOptions({"exact", "paper", "simplified"})],
         "k": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
@@ -113,7 +113,7 @@ class TALRHasher(DeepHasher):
     _recipes = {
         "ap": (2500, 256, 0.1, 0.5, 1.0, "rotation"),
         "ndcg": (1000, 500, 0.05, 0.3, 2.0, "rotation"),
-        "fastap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
+        "fast_ap": (2500, 256, 0.1, 1.5, 0.7, "rotation"),
         # for distances between the samples themselves, ITQ is already good, and longer training overfits
         "distances": (1000, 500, 0.02, 2.0, 0.7, "itq"),
         "deep": (1500, 256, 0.003, 0.1, 0.7, "rotation"),
@@ -124,7 +124,7 @@ class TALRHasher(DeepHasher):
         self,
         nbits: int = 32,
         *,
-        objective: Literal["ap", "ndcg", "fastap"] = "ap",
+        objective: Literal["ap", "ndcg", "fast_ap"] = "ap",
         relaxation: Literal["exact", "paper", "simplified"] = "exact",
         k: int | None = None,
         alpha: float | None = None,
@@ -151,14 +151,14 @@ class TALRHasher(DeepHasher):
         return "deep" if self.backbone is not None else "distances" if by_distance else self.objective
 
     def _score_metric(self) -> str:
-        return "ap" if self.objective == "fastap" else self.objective
+        return "ap" if self.objective == "fast_ap" else self.objective
 
     def _check_options(self) -> None:
         super()._check_options()
-        if self.objective == "fastap" and self.relaxation != "exact":
-            raise ValueError(f"`relaxation` must be 'exact' with objective='fastap'. Got {self.relaxation!r} instead.")
-        if self.objective == "fastap" and self.k is not None:
-            raise ValueError(f"`k` must be None with objective='fastap'. Got {self.k} instead.")
+        if self.objective == "fast_ap" and self.relaxation != "exact":
+            raise ValueError(f"`relaxation` must be 'exact' with objective='fast_ap'. Got {self.relaxation!r} instead.")
+        if self.objective == "fast_ap" and self.k is not None:
+            raise ValueError(f"`k` must be None with objective='fast_ap'. Got {self.k} instead.")
         if self.k is not None and self.relaxation != "exact":
             raise ValueError(f"`relaxation` must be 'exact' with k={self.k}. Got {self.relaxation!r} instead.")
         if self.init == "itq" and self.backbone is not None:

@@ -43,7 +43,7 @@ CASES = [
     ("TALRHasher", {"objective": "ap", "k": 5, "n_bins": 4}, 2),
     ("TALRHasher", {"objective": "ap", "relaxation": "paper"}, 1),
     ("TALRHasher", {"objective": "ap", "relaxation": "simplified"}, 1),
-    ("TALRHasher", {"objective": "fastap", "smoothing": 0.4}, 1),
+    ("TALRHasher", {"objective": "fast_ap", "smoothing": 0.4}, 1),
     ("TALRHasher", {"objective": "ndcg"}, 3),
     ("TALRHasher", {"objective": "ndcg", "affinity": DistanceAffinity()}, 3),
     ("TALRHasher", {"objective": "ndcg", "relaxation": "paper"}, 3),

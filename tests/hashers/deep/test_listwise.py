@@ -10,7 +10,7 @@ from skhash.metrics import average_precision, fast_ap, ndcg
 from skhash.metrics.soft_histogram import soft_histogram
 
 LANES = _listwise.LANES
-METRICS = ("ap", "ndcg", "fastap")
+METRICS = ("ap", "ndcg", "fast_ap")
 
 
 def batch(n, nbits, n_levels, slope, seed=0):
@@ -51,7 +51,7 @@ def test_on_codes_is_the_metric_of_codes(metric):
     phi, distances, index = batch(30, 8, 3, 1e6)
     levels = np.arange(3)
     H = soft_histogram(distances.detach(), torch.from_numpy(index.astype(np.int64)), levels, max_distance=8)
-    scored = {"ap": average_precision, "ndcg": ndcg, "fastap": fast_ap}[metric]
+    scored = {"ap": average_precision, "ndcg": ndcg, "fast_ap": fast_ap}[metric]
     values, _ = _listwise.listwise_metric(phi, index, levels, metric)
     expected = scored(type(H)(H.counts.numpy().round().astype(int), levels), average=False, empty="zero")
     np.testing.assert_allclose(values.detach(), expected, atol=1e-9)

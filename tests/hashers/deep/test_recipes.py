@@ -47,7 +47,7 @@ def settings(name, kind, n=40, n_features=20, **params):
     params["backbone"] = "mlp" if is_deep(kind) else None
     if "relevance" in kind:
         params["affinity"] = "auto"
-    if kind in ("ap", "ndcg", "fastap"):
+    if kind in ("ap", "ndcg", "fast_ap"):
         params["objective"] = kind
     if kind == "distances":
         y, params["affinity"] = None, DistanceAffinity((20,), (1,))

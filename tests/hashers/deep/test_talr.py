@@ -72,7 +72,7 @@ def test_gradients(objective, relaxation, k, n_bins):
 
 @pytest.mark.parametrize("n_bins", [None, 3])
 @pytest.mark.parametrize("alpha", [0.3, 1, 5])
-@pytest.mark.parametrize("objective", [*OBJECTIVES, "fastap"])
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "fast_ap"])
 def test_the_loss_by_hand_equals_the_definition(objective, alpha, n_bins):
     y, affinity = targets("labels", n=40)
     loss = TALRObjective(affinity, objective, alpha=alpha, n_bins=n_bins)
@@ -241,8 +241,8 @@ def test_options_of_the_objective(digits, plain, options):
     ("options", "message"),
     [
         ({"k": 10, "relaxation": "paper"}, "`relaxation` must be 'exact' with k=10. Got 'paper' instead"),
-        ({"objective": "fastap", "relaxation": "paper"}, "`relaxation` must be 'exact' with objective='fastap'"),
-        ({"objective": "fastap", "k": 10}, "`k` must be None with objective='fastap'. Got 10 instead"),
+        ({"objective": "fast_ap", "relaxation": "paper"}, "`relaxation` must be 'exact' with objective='fast_ap'"),
+        ({"objective": "fast_ap", "k": 10}, "`k` must be None with objective='fast_ap'. Got 10 instead"),
         ({"init": "itq", "backbone": "mlp"}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
     ],
     ids=str,
@@ -275,7 +275,7 @@ def test_starts_from_itq(digits, itq):
 # --- FastAP
 
 
-quick_fastap = partial(TALRHasher, nbits=16, objective="fastap", n_epochs=4, batch_size=100, random_state=0)
+quick_fastap = partial(TALRHasher, nbits=16, objective="fast_ap", n_epochs=4, batch_size=100, random_state=0)
 
 
 def plain_fastap(distances, relevant, width, n_bins):
@@ -307,7 +307,7 @@ def test_fastap_is_the_double_loop(kind, n_bins):
             distances = [(6 - sum(phi[q] * phi[i])) / 2 for i in others]
             values.append(plain_fastap(distances, relevant[q, others], 6 / (n_bins or 6), n_bins or 6))
     assert len(values) < 20
-    loss = loss_of(TALRObjective(affinity, "fastap", alpha=0.7, n_bins=n_bins), draw(20, 6), y)
+    loss = loss_of(TALRObjective(affinity, "fast_ap", alpha=0.7, n_bins=n_bins), draw(20, 6), y)
     assert 1 - loss.item() == pytest.approx(np.mean(values), abs=1e-12)
 
 
@@ -319,7 +319,7 @@ def test_loss_and_gradient_are_those_of_pytorch_metric_learning(n_bins):
     units = normalize(ours, dim=1)
     relevant = (y[:, None] == y).long().fill_diagonal_(0)
     H = soft_histogram(2 - 2 * units @ units.T, relevant, [0, 1], max_distance=4, n_bins=n_bins)
-    loss, expected = TALRObjective(None, "fastap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
+    loss, expected = TALRObjective(None, "fast_ap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
     loss.backward()
     expected.backward()
@@ -342,8 +342,8 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
         [0, 1],
         max_distance=5,
     )
-    assert_allclose(soft_metric(soft, "fastap"), expected, atol=1e-14)
-    loss = loss_of(TALRObjective(ClassAffinity(), "fastap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
+    assert_allclose(soft_metric(soft, "fast_ap"), expected, atol=1e-14)
+    loss = loss_of(TALRObjective(ClassAffinity(), "fast_ap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
     assert 1 - loss.item() == pytest.approx(expected.mean(), abs=1e-12)
     assert (expected >= average_precision(H, ties="worst", average=False) - 1e-12).all()
 
@@ -351,13 +351,13 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
 @pytest.mark.parametrize("n_bins", [None, 3])
 def test_gradients_of_fastap(n_bins):
     y = np.array([0, 0, 1, 1, 2, 2, 2, 3])
-    objective = TALRObjective(ClassAffinity(), "fastap", alpha=0.7, n_bins=n_bins)
+    objective = TALRObjective(ClassAffinity(), "fast_ap", alpha=0.7, n_bins=n_bins)
     activations = draw(8, 5).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: loss_of(objective, a, y), activations, eps=1e-7, atol=1e-5)
 
 
 def test_rows_without_a_relevant_one_do_not_count_for_fastap():
-    objective = TALRObjective(ClassAffinity(), "fastap")
+    objective = TALRObjective(ClassAffinity(), "fast_ap")
     codes = torch.ones(6, 8)
     codes[2:] = -1
     assert loss_of(objective, 100 * codes, np.array([0, 0, 1, 2, 3, 4])).item() == pytest.approx(0)

@@ -152,7 +152,9 @@ def test_the_oracle_finds_the_best_of_all_interleavings(name):
     assert violation > 0
 
 
-@pytest.mark.parametrize("name", ["ap", "auc", "reciprocal rank", "precision 2", "ndcg None log2", "ndcg 5 delayed_log2"])
+@pytest.mark.parametrize(
+    "name", ["ap", "auc", "reciprocal rank", "precision 2", "ndcg None log2", "ndcg 5 delayed_log2"]
+)
 def test_the_items_of_each_kind_are_in_order_of_their_scores_in_the_best_of_all_orders(name):
     measure = LOSSES[name][1]
     rng = np.random.default_rng(0)
