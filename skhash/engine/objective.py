@@ -16,7 +16,7 @@ class Objective(nn.Module):
 
     Attributes
     ----------
-    loss_by_hand : callable or None
+    loss_and_gradient : callable or None
         Function of float32 arrays, the activations of a batch and its targets, that returns the
         loss of :meth:`forward` and its derivative by the activations. Linear encoders on the CPU
         train with it in less time. None, the default, leaves the derivative to torch.
@@ -33,7 +33,7 @@ class Objective(nn.Module):
     tensor(-2.)
     """
 
-    loss_by_hand: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
+    loss_and_gradient: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
 
     def prepare_targets(self, targets: Any) -> Any:
         """Targets in the form that :meth:`forward` compares most quickly. Training calls it once.

@@ -399,7 +399,7 @@ class LinearStep:
         from skhash.engine._kernels import center_and_drop
 
         self.encoder, self.X, self._center_and_drop = encoder, X, center_and_drop
-        self._differentiate: Any = objective.loss_by_hand
+        self._differentiate: Any = objective.loss_and_gradient
         is_array = isinstance(X, np.ndarray) and X.flags.c_contiguous and X.flags.writeable
         self._is_plain = is_array and X.dtype in (np.float32, np.float64) and encoder.offset is None
         self._parameters = encoder.hash.weight, encoder.hash.bias
@@ -440,7 +440,7 @@ def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
     is_linear = type(encoder) is Encoder and all(type(layer) is nn.Identity for layer in layers)
     is_alone = n_processes() == 1 and next(objective.parameters(), None) is None
     is_on_cpu = encoder.mean.device.type == "cpu"
-    return is_linear and is_on_cpu and is_alone and augment is None and objective.loss_by_hand is not None
+    return is_linear and is_on_cpu and is_alone and augment is None and objective.loss_and_gradient is not None
 
 
 def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.Tensor]:

@@ -136,7 +136,7 @@ class TALRObjective(HistogramObjective):
         super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
         self._is_compiled = relaxation == "exact" and k is None
-        self.loss_by_hand = self._differentiate if self._is_compiled else None
+        self.loss_and_gradient = self._differentiate if self._is_compiled else None
 
     def _differentiate(self, outputs: npt.NDArray[np.float32], targets: Any) -> tuple[float, npt.NDArray[np.float32]]:
         alpha = np.float32(self.alpha)

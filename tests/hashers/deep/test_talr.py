@@ -73,21 +73,23 @@ def test_gradients(objective, relaxation, k, n_bins):
 @pytest.mark.parametrize("n_bins", [None, 3])
 @pytest.mark.parametrize("alpha", [0.3, 1, 5])
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "fast_ap"])
-def test_the_loss_by_hand_equals_the_definition(objective, alpha, n_bins):
+def test_the_loss_and_gradient_equal_the_definition(objective, alpha, n_bins):
     y, affinity = targets("labels", n=40)
     loss = TALRObjective(affinity, objective, alpha=alpha, n_bins=n_bins)
     activations = draw(40, 6).float().requires_grad_()
-    value, gradient = loss.loss_by_hand(activations.detach().numpy(), y)
+    value, gradient = loss.loss_and_gradient(activations.detach().numpy(), y)
     defined = HistogramObjective.ranking_loss(loss, torch.tanh(alpha * activations), *loss._levels(y))
     (expected,) = torch.autograd.grad(defined, activations)
     assert value == pytest.approx(defined.item(), abs=1e-7)
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
-def test_the_loss_by_hand_of_nan_is_nan():
+def test_the_loss_and_gradient_of_nan_are_nan():
     y, affinity = targets("classes", n=5)
-    assert np.isnan(TALRObjective(affinity).loss_by_hand(np.full((5, 3), np.nan, np.float32), y)[0])
-    assert all(TALRObjective(affinity, **other).loss_by_hand is None for other in ({"relaxation": "paper"}, {"k": 3}))
+    assert np.isnan(TALRObjective(affinity).loss_and_gradient(np.full((5, 3), np.nan, np.float32), y)[0])
+    assert all(
+        TALRObjective(affinity, **other).loss_and_gradient is None for other in ({"relaxation": "paper"}, {"k": 3})
+    )
 
 
 def plain_ap(n, p, relaxation):
