@@ -1,23 +1,46 @@
-# The five commands of a contributor, in an activated virtual environment. `.ci/run` does all of it in a fresh one.
-install:
-	pip install -c constraints.txt -e ".[test,dev,docs]"
+# Every task of a contributor, in an activated virtual environment. `.ci/run` and the workflows call them.
+EXTRAS ?= test,pretrained,dev,docs
+
+install: dependencies
 	pre-commit install
+
+dependencies:
+	pip install -c constraints.txt -e ".[$(EXTRAS)]"
 
 test:
 	pytest -q -n 2
+
+slow:
+	pytest -q -n 2 -m slow
+
+coverage:
+	pytest -q -n 2 --cov --cov-report=term --cov-report=html
+
+engines:
+	pytest -q -m slow tests/test_engines.py
+
+texts:
+	pytest -q -m "slow or not slow" tests/test_mteb.py tests/stores/test_sentence_transformers.py skhash/mteb.py
+	pytest -q -m slow tests/test_examples.py -k texts
 
 lint:
 	ruff check .
 	ruff format --check .
 	mypy
+	actionlint
 
 docs:
 	pytest -q tests/docs
 	$(MAKE) -C docs html check doctest
+
+benchmark:
+	pytest -q benchmarks/history.py \
+	    -o addopts=--import-mode=importlib -o pythonpath=benchmarks --benchmark-autosave --benchmark-quiet
+	pytest-benchmark compare --between=min
 
 wheel:
 	pip install -q -c constraints.txt build twine
 	python -m build
 	twine check --strict dist/*
 
-.PHONY: install test lint docs wheel
+.PHONY: install dependencies test slow coverage engines texts lint docs benchmark wheel

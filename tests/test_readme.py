@@ -58,13 +58,19 @@ def test_one_command_runs_the_main_job_and_one_the_tests():
     assert tests.endswith('pip install -c constraints.txt -e ".[test,pretrained]" && pytest -q -n 2\n')
 
 
+def test_the_makefile_has_the_test_command():
+    install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\ndependencies:\n\t{install}\n" in makefile.replace("$(EXTRAS)", "test,pretrained")
+    assert f"\ntest:\n\t{run}\n" in makefile
+    assert f"\nslow:\n\t{run} -m slow\n" in makefile
+
+
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])
 def test_continuous_integration_runs_the_test_command_and_the_slow_tests(path):
-    install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
-    lines = [line.strip().removeprefix("- run: ") for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
-    assert install in [line.replace("install -q", "install") for line in lines]
-    assert run in lines
-    assert f"{run} -m slow" in lines
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert "make dependencies EXTRAS=test,pretrained\n" in text
+    assert re.search(r"make test( slow\n|\n.*make slow\n)", text)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))

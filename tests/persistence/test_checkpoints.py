@@ -4,7 +4,6 @@ import errno
 import os
 import pickle
 import re
-import resource
 import threading
 
 import numpy as np
@@ -156,6 +155,7 @@ def test_an_interrupted_hasher_holds_its_best_epoch(digits):
 def test_a_full_disk_does_not_stop_the_training(digits, tmp_path):
     X, y = digits.X[:200], digits.y[:200]
     unbroken = hasher(None, n_epochs=3).fit(X, y)
+    resource = pytest.importorskip("resource", reason="needs the limits of POSIX")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:

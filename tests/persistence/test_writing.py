@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -119,6 +118,7 @@ def test_names_of_partial_files_do_not_depend_on_the_process(tmp_path, monkeypat
 # --- errors
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes")
 def test_what_is_not_a_file_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match=f"Nothing was changed. .*{tmp_path.name}"):
         write(tmp_path)
@@ -130,6 +130,7 @@ def test_what_is_not_a_file_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs devices")
 def test_a_device_is_not_replaced():
     with pytest.raises(OSError, match="Not a regular file"):
         write("/dev/null")
@@ -159,7 +160,9 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody without permission")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root to become somebody without permission"
+)
 def test_missing_permissions_are_named(tmp_path_for_all):
     tmp_path = tmp_path_for_all
     (tmp_path / "open").mkdir()
@@ -185,6 +188,7 @@ def test_missing_permissions_are_named(tmp_path_for_all):
 @pytest.fixture
 def small_files():
     """A limit of 64 KB on the size of files, which the system enforces as it does a full disk."""
+    resource = pytest.importorskip("resource", reason="needs the limits of POSIX")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
     yield
