@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._estimators import find_hasher
 from skhash._validation import as_count
 from skhash.codes import as_packed, check_same_nbits
 from skhash.metrics._shards import (
@@ -22,6 +21,7 @@ from skhash.metrics._shards import (
     reduce_tree,
 )
 from skhash.neighbors import HammingNeighbors, merge_neighbors
+from skhash.unwrap import find_hasher
 
 __all__ = ["encode", "kneighbors", "relevance_histogram"]
 

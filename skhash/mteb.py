@@ -15,10 +15,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash import __version__
-from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._checks import check_parameters
+from skhash.unwrap import find_hasher
 
 __all__ = ["code_search"]
 

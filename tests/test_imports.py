@@ -28,7 +28,7 @@ PARTS = [
         "_validation",
         "_ids",
         "codes",
-        "_estimators",
+        "unwrap",
         "persistence",
         "affinity",
     ),

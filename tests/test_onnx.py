@@ -13,9 +13,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 
 import skhash
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, SDHHasher, TALRHasher
-from skhash._estimators import find_hasher, hasher_input
 from skhash.features import PretrainedFeatures
 from skhash.onnx import to_onnx
+from skhash.unwrap import find_hasher, hasher_input
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

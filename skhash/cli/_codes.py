@@ -14,7 +14,6 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
 from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
-from skhash._estimators import find_hasher, first_step, hasher_input, item_factors, packed_codes
 from skhash._ids import is_text
 from skhash._libraries import library
 from skhash._progress import progress
@@ -41,6 +40,7 @@ from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._codes import check_codes
+from skhash.unwrap import find_hasher, first_step, hasher_input, item_factors, packed_codes
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from sklearn.pipeline import make_pipeline
 
 from skhash._encoding import array_source
-from skhash._estimators import find_hasher, first_step
 from skhash._libraries import check_installed
 from skhash._threads import one_thread
 from skhash.affinity.targets import as_targets
@@ -40,6 +39,7 @@ from skhash.datasets.splitting import draw
 from skhash.datasets.tables import is_table
 from skhash.persistence import load, save, save_with_notes
 from skhash.persistence._format import read_header
+from skhash.unwrap import find_hasher, first_step
 
 if TYPE_CHECKING:  # every command with pictures imports this module
     from skhash.comparison import Result

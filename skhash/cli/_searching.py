@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from skhash._estimators import find_hasher, packed_codes
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
@@ -33,6 +32,7 @@ from skhash.persistence import read_notes, write_atomically
 from skhash.persistence._format import read_header
 from skhash.persistence._writing import check_writable
 from skhash.trec import write_run
+from skhash.unwrap import find_hasher, packed_codes
 
 #: queries and items of the table that is printed
 _SHOWN = 10

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash._estimators import item_factors, real_queries
 from skhash.affinity import NeighborAffinity
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import Distance, HammingDistance, real_distance
@@ -23,6 +22,7 @@ from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.neighbors._search import nearest
 from skhash.registry import BASELINES
+from skhash.unwrap import item_factors, real_queries
 
 SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._estimators import find_hasher, named_warnings, packed_codes
 from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_curve
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.unwrap import find_hasher, named_warnings, packed_codes
 
 #: metrics of a comparison unless others are asked for
 METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")

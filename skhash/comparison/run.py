@@ -18,7 +18,6 @@ from typing import Any, get_args
 import numpy as np
 
 from skhash import hashers
-from skhash._estimators import named_warnings
 from skhash._validation import as_count, as_count_or_none, is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
 from skhash.base import BaseHasher
@@ -37,6 +36,7 @@ from skhash.datasets.protocols import check_protocol
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
 from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS, Space
+from skhash.unwrap import named_warnings
 
 #: queries of which the values are kept by default
 MAX_QUERIES = 10_000

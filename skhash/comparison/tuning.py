@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._estimators import named_warnings
 from skhash.affinity import ClassAffinity
 from skhash.affinity._labels import one_per_sample
 from skhash.affinity.targets import as_labels, as_targets
 from skhash.metrics import RetrievalScorer
 from skhash.registry import LogUniform, Space
+from skhash.unwrap import named_warnings
 
 _HELD_OUT = 0.2  # share of the training samples that act as queries
 

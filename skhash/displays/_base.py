@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash.metrics import Metric, RelevanceHistogram, RetrievalScorer
 from skhash.metrics.histogram import concatenate
 from skhash.registry import FOR_NEIGHBORS, METHODS
+from skhash.unwrap import find_hasher
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

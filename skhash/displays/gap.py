@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from skhash._estimators import find_hasher
 from skhash.displays._base import COLORS, Display, history, legend_above, panels, tidy, with_defaults
+from skhash.unwrap import find_hasher
 
 _KEYS = ("bit", "objective", "bound", "gap", "effective_bits", "n_cuts")
 

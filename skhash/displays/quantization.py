@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skhash._estimators import find_hasher, hasher_input
 from skhash.displays._base import COLORS, Display, history, legend_above, panels, tidy, with_defaults
+from skhash.unwrap import find_hasher, hasher_input
 
 _KEYS = ("beta", "relaxed_loss", "binary_loss")
 

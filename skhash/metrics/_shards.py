@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding import encode_block
-from skhash._estimators import find_hasher, hasher_input
 from skhash.affinity import NeighborAffinity, resolve_affinity
 from skhash.affinity.targets import as_targets
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
+from skhash.unwrap import find_hasher, hasher_input
 
 #: results of blocks that are combined at a time, which bounds the memory
 SPLIT_EVERY = 8

@@ -8,14 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skhash._estimators import (
-    find_hasher,
-    hasher_input,
-    item_factors,
-    packed_codes,
-    real_queries,
-    training_database,
-)
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
 from skhash.affinity.targets import as_targets
@@ -25,6 +17,14 @@ from skhash.metrics._ties import EMPTY
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
+from skhash.unwrap import (
+    find_hasher,
+    hasher_input,
+    item_factors,
+    packed_codes,
+    real_queries,
+    training_database,
+)
 
 
 class RetrievalScorer:

@@ -7,13 +7,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skhash._estimators import find_hasher
 from skhash._libraries import library
 from skhash._threads import is_forked, n_threads
 from skhash._validation import check_option
 from skhash.codes._blocks import CodeBlocks
 from skhash.codes._search import HammingDistance, Neighbors
 from skhash.neighbors._search import nearest
+from skhash.unwrap import find_hasher
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]
 BACKENDS = ("exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash")

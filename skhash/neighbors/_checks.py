@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
-from skhash._estimators import first_step
 from skhash._ids import MAX_ID, as_ids, first_repeated, is_text
 from skhash._validation import (
     VECTOR_METRICS,
@@ -21,6 +20,7 @@ from skhash._validation import (
     is_dataset,
 )
 from skhash.neighbors._items import Items
+from skhash.unwrap import first_step
 
 
 def checked_count(n_neighbors: Any) -> int:

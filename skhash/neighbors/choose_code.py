@@ -23,7 +23,6 @@ from scipy.optimize import bisect
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 
-from skhash._estimators import find_hasher, item_factors, named_warnings
 from skhash._validation import (
     VECTOR_METRICS,
     VectorMetric,
@@ -38,6 +37,7 @@ from skhash.affinity.targets import as_targets, check_complete
 from skhash.codes import MAX_NBITS
 from skhash.codes._bits import memory_chunks
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
+from skhash.unwrap import find_hasher, item_factors, named_warnings
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
 _MAX_QUERIES = 1000  # largest default number of queries

@@ -23,14 +23,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
-from skhash._estimators import (
-    check_has_real_queries,
-    find_hasher,
-    item_factors,
-    packed_codes,
-    real_queries,
-    without_database,
-)
 from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
@@ -55,6 +47,14 @@ from skhash.neighbors._checks import (
 from skhash.neighbors._items import Items
 from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
 from skhash.neighbors._search import Stages
+from skhash.unwrap import (
+    check_has_real_queries,
+    find_hasher,
+    item_factors,
+    packed_codes,
+    real_queries,
+    without_database,
+)
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skhash._estimators import find_hasher
 from skhash._ids import first_repeated, is_text
 from skhash._validation import Array, as_count
 from skhash.codes import MAX_NBITS
@@ -33,6 +32,7 @@ from skhash.persistence._hashers import (
     is_hasher,
     is_pipeline,
 )
+from skhash.unwrap import find_hasher
 
 if TYPE_CHECKING:  # slow to import: a file of a hasher does without
     from skhash.neighbors import HammingNeighbors

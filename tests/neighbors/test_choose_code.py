@@ -17,12 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher, PCAHasher, StructHashHasher
-from skhash._estimators import find_hasher
 from skhash.base import BaseHasher
 from skhash.codes import hamming_distances, signs
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, choose_code
 from skhash.neighbors.choose_code import _lower_bound as lower_bound
+from skhash.unwrap import find_hasher
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))

@@ -1,4 +1,4 @@
-"""Hasher, packed codes and database of an estimator, for searches, scorers and displays."""
+"""Hasher inside a Pipeline or search, its codes and real queries, from any estimator that has them."""
 
 import warnings
 from collections.abc import Iterator
