@@ -23,7 +23,7 @@ from _results import RESULTS, mean_text, rank, store
 from _splits import rank_held_out
 
 from skhash import ITQCCAHasher, KSHHasher, SDHHasher, TALRHasher
-from skhash.affinity import resolve_affinity
+from skhash.affinity import Relevance
 from skhash.datasets import load_dataset
 from skhash.engine.layers import N_MAX_DIRECTIONS, Smoothing
 
@@ -65,7 +65,7 @@ def run_split(X, y, method, objective, smoothing, split, seed):
         hasher = BASELINES[method](**options)
     else:
         hasher = TALRHasher(objective=objective, smoothing=smoothing, **options)
-    data = rank_held_out(X, y, learned, held_out, resolve_affinity("auto", y))
+    data = rank_held_out(X, y, learned, held_out, Relevance.of(y).affinity)
     metrics = rank(hasher.fit(data.X_train, data.y_train), data, ["ap", "ap_worst", "ap_best", "ndcg"])
     return {"method": method, "objective": objective, "smoothing": smoothing, "split": split, "seed": seed, **metrics}
 

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
-from skhash.affinity import level_indices, resolve_affinity
-from skhash.affinity.targets import as_targets
+from skhash.affinity import Relevance
 from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["write_qrels", "write_run"]
@@ -176,21 +175,20 @@ def write_qrels(
     0 0 fox 1
     """
     check_writable(path)
-    query_y, database_y = as_targets(query_y, "query_y"), as_targets(database_y, "database_y")
-    affinity = resolve_affinity(affinity, database_y)
-    n_queries, n_items = query_y.shape[0], database_y.shape[0]
+    relevance = Relevance.between(query_y, database_y, affinity)
+    n_queries, n_items = relevance.shape
     queries, items = _names(query_ids, n_queries, "query_ids"), _names(item_ids, n_items, "item_ids")
     with write_atomically(path) as file:
-        for batch, levels in _levels(affinity, query_y, database_y, max(1, _MAX_PAIRS // max(1, n_items))):
+        for batch, levels in _levels(relevance, max(1, _MAX_PAIRS // max(1, n_items))):
             for query, of_query in zip(queries[batch], levels, strict=True):
                 lines = [f"{query} 0 {items[item]} {of_query[item]}\n" for item in np.flatnonzero(of_query)]
                 file.write("".join(lines).encode(errors="surrogateescape"))
 
 
-def _levels(affinity: Any, query_y: Any, database_y: Any, n: int) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:
+def _levels(relevance: Relevance, n: int) -> Iterator[tuple[slice, npt.NDArray[np.int64]]]:
     """Whole levels of n queries at a time."""
-    for batch in gen_batches(query_y.shape[0], n):
-        indices, levels = level_indices(affinity, query_y[batch], database_y)
+    for batch in gen_batches(relevance.shape[0], n):
+        indices, levels = relevance.levels(batch)
         whole = np.asarray(levels).astype(np.int64)
         if (whole != levels).any():
             raise ValueError(

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from _common import Study
 from skhash import LSHHasher, TALRHasher
-from skhash.affinity import level_indices
+from skhash.affinity import Relevance
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
 from skhash.hashers.deep import soft_metric
@@ -61,7 +61,7 @@ def errors(dataset, seed, nbits, stage):
     phi = activations(
         STAGES[stage](nbits, random_state=seed), data, 30 if study.full else 5
     )
-    index, levels = level_indices(data.affinity, data.y_train[:256], data.y_train[:256])
+    index, levels = Relevance.of(data.y_train[:256], data.affinity).levels()
     np.fill_diagonal(index, 0)  # no sample is relevant to itself
     results = []
     for counts, codes in {"soft": phi, "whole": np.where(phi >= 0, 1.0, -1.0)}.items():

@@ -65,6 +65,7 @@ class Relevance:
         self.affinity: Callable[[Any, Any], Any] = affinity
         self.classes: npt.NDArray[np.unsignedinteger[Any]] | None = None if class_labels is None else rows
         self._rows, self._columns, self._class_labels = rows, columns, class_labels
+        self._distinct: tuple[Self, npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
         self._given = given  # the targets and None, or another Relevance and which of its rows these are
 
     @classmethod
@@ -274,6 +275,8 @@ class Relevance:
     def distinct(self) -> tuple[Self, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Relevance of the distinct targets, so that a pass over many samples compares each pair of targets once.
 
+        They are found once.
+
         Returns
         -------
         relevance : Relevance
@@ -291,6 +294,8 @@ class Relevance:
         >>> distinct.shape, rows, columns
         ((1, 2), array([0, 0]), array([1, 0, 1]))
         """
+        if self._distinct is not None:
+            return self._distinct
         first, row_groups = distinct_targets(self._rows)
         rows = self._rows[first]
         if getattr(self.affinity, "depends_on_all_items", False):
@@ -300,7 +305,9 @@ class Relevance:
         else:
             others, column_groups = distinct_targets(self._columns)
             columns = self._columns[others]
-        return type(self)(self.affinity, rows, columns, self._class_labels, (self, first)), row_groups, column_groups
+        relevance = type(self)(self.affinity, rows, columns, self._class_labels, (self, first))
+        self._distinct = relevance, row_groups, column_groups
+        return self._distinct
 
     def check_pairs(self) -> None:
         """Check that there is something to learn.

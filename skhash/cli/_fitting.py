@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash._validation import with_nearest
-from skhash.affinity import resolve_affinity
+from skhash.affinity import Relevance
 from skhash.affinity.targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._pictures import are_pictures, learn_from, open_pictures, readable, unread_samples
@@ -55,8 +55,8 @@ def fit(options: argparse.Namespace) -> int:
         y = None if targets is None else as_targets(targets)
         learned, held_out = np.arange(samples.n), np.arange(0)
         if options.held_out:
-            affinity = None if y is None else resolve_affinity("auto", y)
-            learned, held_out = divide_samples(samples.n, y, affinity, options.held_out, options.seed)
+            classes = None if y is None else Relevance.of(y).classes
+            learned, held_out = divide_samples(samples.n, classes, options.held_out, options.seed)
         X = samples.array()
         X_learned = X[learned] if options.held_out else X  # no copy, because X may be mapped
         y_learned, y_held_out = (None if y is None else y[part] for part in (learned, held_out))
@@ -144,7 +144,7 @@ def _score(model: Any, X: Any, y: Any, X_held_out: Any, y_held_out: Any) -> str:
         X_held_out, head, metric = X_held_out[:_MAX_QUERIES], f"R@{k}", f"neighbor_recall_at_{k}"
         y, y_held_out = X, X_held_out
     else:
-        head, metric, affinity = "AP_T", "ap", resolve_affinity("auto", y)
+        head, metric, affinity = "AP_T", "ap", Relevance.of(y).affinity
     names = [metric, f"{metric}_worst", f"{metric}_best"]
     values = RetrievalScorer(names, (X, y), affinity=affinity)(model, X_held_out, y_held_out)
     score, worst, best = (values[name] for name in names)

@@ -19,7 +19,7 @@ import numpy as np
 
 from skhash import hashers
 from skhash._validation import as_count, as_count_or_none, is_count
-from skhash.affinity import ClassAffinity, NeighborAffinity, label_matrix
+from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.base import BaseHasher
 from skhash.codes import MAX_NBITS
 from skhash.comparison._baselines import faiss_version, why_not
@@ -544,7 +544,7 @@ def _why_not(method: str, nbits: int, data: Any) -> str | None:
         return why_not(method, nbits, data.X_database[0].size, len(data.X_database))
     if VARIANTS[method].method.needs_labels:
         try:
-            label_matrix(data.affinity, data.y_train[:1])
+            Relevance.between(*[data.y_train[:1]] * 2, data.affinity).labels()
         except ValueError:
             return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
     return None

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.affinity import ClassAffinity
-from skhash.affinity._labels import one_per_sample
-from skhash.affinity.targets import as_labels, as_targets
+from skhash.affinity import Relevance
+from skhash.affinity.targets import as_targets
 from skhash.metrics import RetrievalScorer
 from skhash.registry import LogUniform, Space
 from skhash.unwrap import named_warnings
@@ -105,7 +104,8 @@ def tune(
     >>> best_candidate(candidates).score >= candidates[0].score
     True
     """
-    division = divide_samples(len(data.X_train), data.y_train, data.affinity, _HELD_OUT, seed)
+    relevance = Relevance.between(data.y_train, data.y_train, data.affinity)
+    division = divide_samples(len(data.X_train), relevance.classes, _HELD_OUT, seed)
     found = {json.dumps(dict(candidate.parameters)): candidate for candidate in known if candidate.error is None}
     candidates: list[Candidate] = []
     for draw in ({}, *_draw_parameters(space, budget - 1, seed)):
@@ -139,17 +139,16 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
 _Division = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def divide_samples(n: int, y: Any, affinity: Any, share: float, seed: int) -> _Division:
-    """Indices of samples to learn from and of a share of queries, stratified by class where possible."""
+def divide_samples(n: int, classes: npt.NDArray[Any] | None, share: float, seed: int) -> _Division:
+    """Indices of samples to learn from and of a share of queries, stratified by the indices of classes if possible."""
     from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-    groups: npt.NDArray[Any] = np.zeros(n)
     splitter = ShuffleSplit(1, test_size=share, random_state=seed)
-    if isinstance(affinity, ClassAffinity):
-        _, groups, sizes = np.unique(one_per_sample(as_labels(y)), return_inverse=True, return_counts=True)
+    if classes is not None:
+        sizes = np.bincount(classes)
         if sizes.min() > 1 and len(sizes) <= share * n:
             splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-    learned, held_out = next(splitter.split(np.zeros(n), groups))
+    learned, held_out = next(splitter.split(np.zeros(n), classes))
     return learned, held_out
 
 

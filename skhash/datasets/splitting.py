@@ -7,8 +7,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from skhash._validation import check_not_masked
-from skhash.affinity import ClassAffinity, SharedLabelsAffinity, fit_affinity, resolve_affinity
-from skhash.affinity._labels import label_indicator
+from skhash.affinity import ClassAffinity, Relevance, SharedLabelsAffinity
 from skhash.affinity.targets import as_labels, as_targets, check_complete
 from skhash.datasets.protocols import Indices, Protocol, check_protocol
 
@@ -163,8 +162,9 @@ def as_bunch(parts: tuple[Any, Any, Any], y: Any, drawn: Drawn, protocol: Protoc
         y_query, y_database, y_train = (y[indices] for indices in drawn[:3])
     else:
         y_query, y_database, y_train = parts
-    affinity = fit_affinity(resolve_affinity(protocol.affinity, y), y_train)
-    affinity(y_query[:1], y_train[:1])  # unsuitable targets fail here, before any training
+    affinity = protocol.affinity if callable(protocol.affinity) else Relevance.of(y, protocol.affinity).affinity
+    affinity = Relevance.of(y_train, affinity).affinity
+    Relevance.between(y_query[:1], y_train[:1], affinity).levels()  # unsuitable targets fail before any training
 
     n_query, n_database, n_train, n_within = map(len, drawn)
     of_whom = "of them for training" if n_within == n_train else "training samples of other classes"
@@ -255,7 +255,7 @@ def _marked(test: Any, n: int, protocol: Protocol) -> npt.NDArray[np.bool_]:
 
 
 def _label_matrix(y: Any, protocol: Protocol) -> npt.NDArray[Any]:
-    labels: npt.NDArray[Any] = label_indicator(as_labels(y)).toarray() if issparse(y) else y
+    labels: npt.NDArray[Any] = Relevance.of(y, SharedLabelsAffinity()).labels() if issparse(y) else y
     if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
         raise ValueError(
             f"`y` must be a 0/1 matrix of labels for protocol {protocol.name!r}. Got shape {labels.shape} instead."

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from skhash._validation import as_count
-from skhash.affinity import level_indices
 from skhash.codes import hamming_distances
 from skhash.displays._base import Display, check_shapes, one_axes, pyplot
 from skhash.metrics import RetrievalScorer
@@ -146,10 +145,7 @@ class RetrievedImagesDisplay(Display):
         codes = ranking.query_codes, ranking.database_codes
         distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
         order = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
-        levels = [
-            level_indices(ranking.affinity, ranking.query_y[[query]], ranking.database_y[nearest])[0][0]
-            for query, nearest in enumerate(order)
-        ]
+        levels = [ranking.relevance.levels([query], nearest)[0][0] for query, nearest in enumerate(order)]
         queries, found = _stretch(queries, items[order])
         title = _TITLE.format(" " if n_neighbors > 7 else "\n")
         distances = np.take_along_axis(distances, order, axis=1)

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._encoding import encode_block
-from skhash.affinity import NeighborAffinity, resolve_affinity
-from skhash.affinity.targets import as_targets
+from skhash.affinity import NeighborAffinity, Relevance
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
 from skhash.unwrap import find_hasher, hasher_input
@@ -77,9 +76,8 @@ def count_blocks(
             "`affinity` must compare each item alone with a query. Got a NeighborAffinity, which ranks all items: "
             "their shards do not add."
         )
-    query_y = as_targets(query_y, "query_y")
-    affinity = resolve_affinity(affinity, query_y)
-    given = delayed((query_codes, query_y, affinity, bit_weights), pure=False)
+    of_queries = Relevance.between(query_y, query_y, affinity)
+    given = delayed((query_codes, of_queries.targets, of_queries.affinity, bit_weights), pure=False)
     parts = [delayed(_count)(given, codes, y, nbits) for codes, y in pairs]
     return delayed(_checked)(reduce_tree(parts, _add, split_every))
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import set_python_ints
+from skhash.affinity import Relevance
 from skhash.codes._search import Estimates
 from skhash.metrics._ties import check_histogram, mean_over_queries
-from skhash.metrics.histogram import RelevanceHistogram, iter_histograms
+from skhash.metrics.histogram import RelevanceHistogram, count_histograms
 from skhash.metrics.metric import Metric
 
 
@@ -71,6 +73,11 @@ class Ranking:
     def __post_init__(self) -> None:
         set_python_ints(self, "nbits", "candidates")
 
+    @cached_property
+    def relevance(self) -> Relevance:
+        """The targets and the affinity, checked."""
+        return Relevance.between(self.query_y, self.database_y, self.affinity)
+
     @property
     def has_weights(self) -> bool:
         """Whether items are ranked by something else than the number of bits that differ."""
@@ -90,12 +97,10 @@ class Ranking:
         iterator of RelevanceHistogram
             As :func:`skhash.metrics.iter_histograms` yields them.
         """
-        return iter_histograms(
+        return count_histograms(
             self.query_codes,
             self.database_codes,
-            self.query_y,
-            self.database_y,
-            self.affinity,
+            self.relevance,
             bit_weights=self.bit_weights if weighted else None,
             exclude_self=self.exclude_self,
             nbits=self.nbits,

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
-from skhash.affinity import level_indices, resolve_affinity
-from skhash.affinity.targets import as_targets, distinct_targets
+from skhash.affinity import Relevance
 from skhash.codes import as_packed, check_same_nbits, quantize_weights
 from skhash.codes._bits import item_words, memory_chunks, read_only
 from skhash.codes._blocks import CodeBlocks
@@ -433,12 +432,39 @@ def iter_histograms(
     >>> [H.n_queries for H in iter_histograms([[0], [1]], [[1], [1]], [0, 1], [1, 0])]
     [2]
     """
+    return count_histograms(
+        query_codes,
+        database_codes,
+        Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
+        bit_weights=bit_weights,
+        exclude_self=exclude_self,
+        nbits=nbits,
+        query_activations=query_activations,
+        candidates=candidates,
+        estimates=estimates,
+        device=device,
+    )
+
+
+def count_histograms(
+    query_codes: npt.ArrayLike,
+    database_codes: npt.ArrayLike,
+    relevance: Relevance,
+    *,
+    bit_weights: npt.ArrayLike | None = None,
+    exclude_self: bool = False,
+    nbits: int | None = None,
+    query_activations: npt.NDArray[np.floating] | None = None,
+    candidates: int | None = None,
+    estimates: Estimates | None = None,
+    device: "str | torch.device | None" = None,
+) -> Iterator[RelevanceHistogram]:
+    """Histograms of `iter_histograms`, by the relevance of the database to the queries."""
     on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
-    database_y = query_y if database_y is None else database_y
     database, database_nbits = as_packed(database_codes, nbits, "database_codes")
     queries, nbits = as_packed(query_codes, nbits, "query_codes")
     check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
-    pairs = _PairLevels(len(queries), len(database), query_y, database_y, affinity, exclude_self)
+    pairs = _PairLevels(len(queries), len(database), relevance, exclude_self)
     words, items, bytes_per_query = item_words(queries), item_words(database), 64 * len(database)
     count: Callable[[slice], RelevanceHistogram]
     if on_device is not None:
@@ -511,8 +537,8 @@ def histogram_from_distances(
         )
     if not np.isfinite(distances).all():
         raise ValueError("`distances` must be finite. Got NaN or infinity.")
-    database_y = query_y if database_y is None else database_y
-    pairs = _PairLevels(len(distances), distances.shape[1], query_y, database_y, affinity, exclude_self)
+    relevance = Relevance.between(query_y, query_y if database_y is None else database_y, affinity)
+    pairs = _PairLevels(len(distances), distances.shape[1], relevance, exclude_self)
     chunks = memory_chunks(len(distances), 64 * distances.shape[1])
     return concatenate(_count_distances(distances[chunk], chunk, pairs) for chunk in chunks)
 
@@ -520,9 +546,7 @@ def histogram_from_distances(
 class _PairLevels:
     """Levels of all pairs of queries and items, computed once for each pair of distinct targets."""
 
-    def __init__(
-        self, n_queries: int, n_items: int, query_y: Any, database_y: Any, affinity: Any, exclude_self: bool
-    ) -> None:
+    def __init__(self, n_queries: int, n_items: int, relevance: Relevance, exclude_self: bool) -> None:
         if not n_queries or not n_items:
             raise ValueError(
                 "`query_codes` and `database_codes` must have at least one sample each. "
@@ -533,26 +557,20 @@ class _PairLevels:
                 "`exclude_self` must be False unless the queries are the database, with at least 2 samples. "
                 f"Got {n_queries} queries and {n_items} items."
             )
-        query_y, database_y = as_targets(query_y, "query_y"), as_targets(database_y, "database_y")
-        for y, name, samples in (query_y, "query_y", "queries"), (database_y, "database_y", "database items"):
-            n = n_queries if name == "query_y" else n_items
-            if y.shape[0] != n:
-                raise ValueError(
-                    f"`{name}` must have one target per sample. Got {y.shape[0]} targets for {n} {samples}."
-                )
-        self.affinity, self.exclude_self = resolve_affinity(affinity, database_y), exclude_self
-        first, self.query_group = distinct_targets(query_y)
-        self.query_targets = query_y[first]
-        first, self.database_group = distinct_targets(database_y)
-        if getattr(self.affinity, "depends_on_all_items", False):
-            first = self.database_group = np.arange(n_items)
-        self.database_targets, self.n_groups = database_y[first], len(first)
+        n_targets = relevance.shape
+        given = ("query_y", n_targets[0], n_queries, "queries"), ("database_y", n_targets[1], n_items, "database items")
+        for name, n_given, n, samples in given:
+            if n_given != n:
+                raise ValueError(f"`{name}` must have one target per sample. Got {n_given} targets for {n} {samples}.")
+        self.exclude_self = exclude_self
+        self.distinct, self.query_group, self.database_group = relevance.distinct()
+        self.n_groups = self.distinct.shape[1]
 
     def table(self, queries: slice) -> tuple[Integers, Integers, npt.NDArray[Any]]:
         """Level indices of a slice of queries (n_query_groups, n_groups), the row of each query, and the levels."""
         groups, group = np.unique(self.query_group[queries], return_inverse=True)
-        indices, levels = level_indices(self.affinity, self.query_targets[groups], self.database_targets)
-        return indices, group, levels
+        indices, levels = self.distinct.levels(groups)
+        return indices.astype(np.uint32), group, levels
 
 
 class _PlainCounts:

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skhash._validation import as_count_or_none, check_option, is_dataset
-from skhash.affinity import ClassAffinity, NeighborAffinity, resolve_affinity
-from skhash.affinity.targets import as_targets
+from skhash.affinity import ClassAffinity, NeighborAffinity
 from skhash.codes import check_same_nbits
 from skhash.metrics._shards import is_dask, sharded_ranking
 from skhash.metrics._ties import EMPTY
@@ -238,27 +237,28 @@ class RetrievalScorer:
         else:
             database, database_y = training_database(hasher)
         activations, estimates = self._real_queries(estimator, hasher, X)
-        affinity = self._affinity(hasher, database_y)
-        if isinstance(affinity, ClassAffinity) and len(np.unique(database_y)) == 1:
-            warnings.warn(
-                "The database holds a single class: every query finds everything or nothing relevant. With sorted "
-                "labels use StratifiedKFold(shuffle=True).",
-                UserWarning,
-                stacklevel=3,
-            )
-        return Ranking(
+        ranking = Ranking(
             queries,
             database,
             nbits,
             query_y,
             database_y,
-            affinity,
+            self._affinity(hasher, database_y),
             bit_weights=self._bit_weights(hasher),
             exclude_self=isinstance(self.database, str) and self.database == "fold",
             query_activations=activations,
             candidates=self.candidates,
             estimates=estimates,
         )
+        relevance = ranking.relevance
+        if isinstance(relevance.affinity, ClassAffinity) and relevance.distinct()[0].shape[1] == 1:
+            warnings.warn(
+                "The database holds a single class: every query finds everything or nothing relevant. With sorted "
+                "labels use StratifiedKFold(shuffle=True).",
+                UserWarning,
+                stacklevel=3,
+            )
+        return ranking
 
     def _sharded(self, estimator: Any, queries: Any, nbits: int, query_y: Any) -> Ranking:
         """Ranking of a dask database, whose targets are in blocks."""
@@ -286,7 +286,7 @@ class RetrievalScorer:
             factors = item_factors(estimator, X if isinstance(self.database, str) else self.database[0])
         return real_queries(estimator, X, factors)
 
-    def _affinity(self, hasher: Any, database_y: Any) -> Callable[[Any, Any], Any]:
+    def _affinity(self, hasher: Any, database_y: Any) -> str | Callable[[Any, Any], Any]:
         if self._n_neighbors[0] is not None:
             if np.ndim(database_y) != 2:
                 raise ValueError(
@@ -299,23 +299,23 @@ class RetrievalScorer:
         if not callable(self.affinity) and getattr(hasher, "affinity_", None) is not None:
             fitted: Callable[[Any, Any], Any] = hasher.affinity_
             return fitted
-        return resolve_affinity(self.affinity, database_y)
+        return self.affinity
 
     def _targets(self, estimator: Any, hasher: Any, X: Any, y: Any) -> Any:
         if y is not None:
-            return as_targets(y)
+            return y
         if any(self._n_neighbors):
             raise ValueError(f"`y` must hold the original vectors for {self.metric!r}: pass y=X. Got None instead.")
         affinity = self.affinity if callable(self.affinity) else getattr(hasher, "affinity_", None)
         requires_y, samples = getattr(affinity, "requires_y", True), hasher_input(estimator, X)
         if is_dataset(samples):
-            return as_targets(hasher._targets_of(samples, are_samples=not requires_y))
+            return hasher._targets_of(samples, are_samples=not requires_y)
         if requires_y:
             raise ValueError(
                 f"`y` must be given for the affinity {affinity or 'auto'!r}, which compares targets. Without labels, "
                 "RetrievalScorer('neighbor_recall_at_10') scores with y=X, for a hasher that was fitted with y=X."
             )
-        return as_targets(samples)
+        return samples
 
     def _accept_sample_weight(self) -> bool:
         return False

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
 from skhash import PCAHasher
-from skhash.affinity import ClassAffinity
+from skhash.affinity import ClassAffinity, Relevance
 from skhash.comparison import evaluate_hasher, make_hasher
 from skhash.comparison.tuning import best_candidate, divide_samples, tune
 from skhash.datasets import load_dataset
@@ -64,8 +64,7 @@ def test_warnings_name_the_candidate(misleading):
 
 def test_training_samples_are_divided_evenly_over_the_classes():
     y = np.arange(100) % 20
-    data = Bunch(X_train=np.zeros((100, 1)), y_train=y, affinity=ClassAffinity())
-    learned, held_out = divide_samples(len(data.X_train), data.y_train, data.affinity, 0.2, 0)
+    learned, held_out = divide_samples(100, Relevance.of(y).classes, 0.2, 0)
     assert_array_equal(np.bincount(y[learned]), [4] * 20)
     assert_array_equal(np.bincount(y[held_out]), [1] * 20)
 

@@ -18,12 +18,12 @@ from skhash.metrics import (
     evaluate_ranking,
     evaluation,
     fast_ap,
-    iter_histograms,
     ndcg,
     precision,
     precision_recall_curve,
     relevance_histogram,
 )
+from skhash.metrics.histogram import count_histograms
 
 
 def test_each_kind_of_query_without_a_value_gives_one_warning():
@@ -55,8 +55,8 @@ def counted(monkeypatch):
     calls = []
     monkeypatch.setattr(
         evaluation,
-        "iter_histograms",
-        lambda *args, **options: calls.append(options) or iter_histograms(*args, **options),
+        "count_histograms",
+        lambda *args, **options: calls.append(options) or count_histograms(*args, **options),
     )
     return calls
 

@@ -119,7 +119,7 @@ def test_affinity_may_be_another_than_that_of_fit(labels):
 def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
     with (
         patch.object(ITQHasher, "encode", autospec=True, side_effect=ITQHasher.encode) as encode,
-        patch("skhash.metrics.evaluation.iter_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
+        patch("skhash.metrics.evaluation.count_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
     ):
         histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
         RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
