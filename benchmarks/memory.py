@@ -85,7 +85,7 @@ def run_fit(name, X, y):
     hasher = getattr(skhash, variant.method.class_name)(**variant.parameters)
     options = {"nbits": NBITS, "random_state": 0} | QUICK.get(name, {})
     hasher.set_params(**{key: value for key, value in options.items() if key in hasher.get_params()})
-    return hashlib.sha256(hasher.fit(X, y).database_codes_.tobytes()).hexdigest()[:12]
+    return hashlib.sha256(hasher.fit(X, y).database_.codes.tobytes()).hexdigest()[:12]
 
 
 def metric_data(n_queries, n_items):

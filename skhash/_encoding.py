@@ -24,8 +24,7 @@ ENCODE_BATCH_SIZE = 4096
 
 Codes = npt.NDArray[np.uint8]
 Progress = Callable[[int, int | None], object]
-#: successive samples, and whether there are no other ones
-Slices = Generator[tuple[Any, bool], None, None]
+Slices = Generator[Any, None, None]
 
 
 # --- into an array or a file
@@ -33,10 +32,10 @@ Slices = Generator[tuple[Any, bool], None, None]
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of validated samples over batches."""
-    if (activations := hasher._project_small(X)) is not None:
-        return function(check_activations(activations, hasher))
+    if not hasher.function_.uses_threads(X.shape[0]):
+        return function(check_activations(hasher._activations(X), hasher))
     with hasher._environment():
-        batches = (hasher._project(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
+        batches = (hasher._activations(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
         return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
 
 
@@ -46,7 +45,7 @@ def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]
         return map_batches(hasher, hasher._validate_samples(X), function)
     source, convert = array_source(X), Converter(hasher)
     with hasher._environment(), closing(_slices(source, ENCODE_BATCH_SIZE)) as slices:
-        return np.concatenate([function(convert.activations(samples, is_only)) for samples, is_only in slices])
+        return np.concatenate([function(convert.activations(samples)) for samples in slices])
 
 
 def encode_samples(
@@ -92,18 +91,18 @@ def encode_block(hasher: Any, X: Any) -> Codes:
 def into_file(
     hasher: Any,
     source: "Source",
-    function: Callable[[Any, bool], Codes],
+    function: Callable[[Any], Codes],
     width: int,
     path: Any,
     size: int,
     progress: Progress | None,
 ) -> RecordFile:
-    """Records of all samples by a function of samples, and of whether they are all, in a file to be finished."""
+    """Records of all samples by a function of slices, in a file to be finished."""
     check_writable(path)
     file = None
     try:
         with hasher._environment(), closing(_slices(source, size)) as slices:
-            for samples, is_only in slices:
+            for samples in slices:
                 n = samples.shape[0]
                 if file is None:
                     if not source.is_valid:
@@ -111,7 +110,7 @@ def into_file(
                     about = f"{source.n} {samples.shape[1:]} {samples.dtype}"
                     identity = {"hasher": hasher_digest(hasher), "number-or-type-of-samples": about}
                     file = RecordFile(path, width, size, identity)
-                file.add(function(samples, is_only) if file.needs(n) else None, n)
+                file.add(function(samples) if file.needs(n) else None, n)
                 if progress is not None:
                     progress(file.n_records, source.n)
     except BaseException:
@@ -129,8 +128,8 @@ def _into_array(
     if out is not None:
         _check_out(out, source.n, width)
     with hasher._environment(), closing(_slices(source, size)) as slices:
-        for samples, is_only in slices:
-            codes = convert.codes(samples, is_only)
+        for samples in slices:
+            codes = convert.codes(samples)
             if out is None:
                 parts.append(codes)
             elif n_done + len(codes) > len(out):
@@ -173,15 +172,14 @@ class Converter:
         self.hasher, self.is_valid = hasher, is_valid
         self._plain: Any = None  # type of slices that need no conversion
 
-    def codes(self, samples: Any, is_only: bool = False) -> Codes:
+    def codes(self, samples: Any) -> Codes:
         """Packed codes of a slice."""
-        return binarize_and_pack(self.activations(samples, is_only))
+        return binarize_and_pack(self.activations(samples))
 
-    def activations(self, samples: Any, is_only: bool = False) -> npt.NDArray[Any]:
+    def activations(self, samples: Any) -> npt.NDArray[Any]:
         """Activations of a slice, the same as those of `project` of all samples."""
         X = samples if self.is_valid else self._validated(samples)
-        activations = self.hasher._project_small(X) if is_only else None
-        return check_activations(self.hasher._project(X) if activations is None else activations, self.hasher)
+        return check_activations(self.hasher._activations(X), self.hasher)
 
     def _validated(self, samples: Any) -> Any:
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])
@@ -284,14 +282,7 @@ def _open(hasher: Any, X: Any) -> Source:
 
 
 def _slices(source: Source, size: int) -> Slices:
-    items = _read_ahead(source.slices(size)) if source.waits else source.slices(size)
-    first, second = next(items, None), next(items, None)
-    if first is not None:
-        yield first, second is None
-    if second is not None:
-        yield second, False
-        for samples in items:
-            yield samples, False
+    yield from _read_ahead(source.slices(size)) if source.waits else source.slices(size)
 
 
 def _read_ahead(items: Iterator[Any]) -> Iterator[Any]:

@@ -440,7 +440,7 @@ def are_within(values: Any) -> bool:
 
 def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray[Any]:
     """Activations of shape (n_samples, nbits), if all are finite; ValueError otherwise. A prefix has the first ones."""
-    activations = activations[:, : hasher._nbits]
+    activations = activations[:, : hasher._n_features_out]
     total = sum_of_squares(activations)
     if total is not None and np.isfinite(total):
         return activations

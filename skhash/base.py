@@ -4,14 +4,16 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from numbers import Integral
+from operator import attrgetter
 from typing import Annotated, Any, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
@@ -35,32 +37,56 @@ from skhash.affinity._levels import check_pairs
 from skhash.affinity.targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
 from skhash.codes._bits import first_bits
+from skhash.functions import HashFunction
 
 
 class InterruptedFit(KeyboardInterrupt):
     """The user interrupts a fit that leaves a usable hasher."""
 
 
+@dataclass(frozen=True, eq=False)
+class Database:
+    """Codes of the training samples, which `score` ranks, with their targets and their factors.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
+        Packed codes.
+    y : array of shape (n_samples, ...) or None
+        What the affinity compares.
+    factors : ndarray of shape (n_samples, 2), dtype float32, or None
+        Factors of the samples, of a hasher with ``factors=True``.
+    """
+
+    codes: npt.NDArray[np.uint8]
+    y: Any = None
+    factors: npt.NDArray[np.float32] | None = None
+
+
+def from_function(name: str) -> Any:
+    """Property of a hasher: an attribute of its `function_`."""
+    return property(attrgetter(f"function_.{name}"), doc=f"The attribute `{name}` of `function_`.")
+
+
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base class of all hashers: validation, codes, scores and tags.
 
-    A subclass implements `_fit(X, targets)`, which sets the fitted attributes, and `_project(X)`, which returns real
-    activations. It has the parameters `nbits`, `affinity` and `store_database`.
+    A subclass implements `_learn(X, targets, rng)`, which returns a :class:`~skhash.functions.HashFunction`: `X` holds
+    the checked training samples, and `rng` is the RandomState of `random_state`. It has the parameters `nbits`,
+    `affinity` and `store_database`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skhash.base import BaseHasher
+    >>> from skhash.functions import LinearFunction
     >>> class AboveMean(BaseHasher):
     ...     def __init__(self, nbits=2, *, affinity="auto", store_database=True):
     ...         self.nbits, self.affinity = nbits, affinity
     ...         self.store_database = store_database
     ...
-    ...     def _fit(self, X, targets):
-    ...         self.mean_ = X.mean(axis=0)
-    ...
-    ...     def _project(self, X):
-    ...         return (X - self.mean_)[:, : self.nbits]
+    ...     def _learn(self, X, targets, rng):
+    ...         return LinearFunction(X.mean(axis=0), np.eye(X.shape[1], self.nbits))
     >>> AboveMean(2).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
     array([[0, 1],
            [1, 0]], dtype=uint8)
@@ -79,16 +105,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     #: whether X may be sparse, which then stays sparse
     _takes_sparse = False
     #: private attributes that belong to a fitted hasher
-    _fitted_private: tuple[str, ...] = ("_nbits",)
+    _fitted_private: tuple[str, ...] = ()
     nbits: int
     affinity: Any
     store_database: bool
-    _nbits: int
+    function_: HashFunction
     n_features_in_: Annotated[int, OPTIONAL]
     feature_names_in_: Annotated[npt.NDArray[Any], Array("n_features", "O"), OPTIONAL]
     affinity_: Any
-    database_codes_: Annotated[npt.NDArray[np.uint8], Array("n_database n_bytes", "u")] | None
-    database_y_: Any
+    database_: Database | None
     history_: Annotated[list[dict[str, Any]], OPTIONAL]  # of methods that learn in epochs or bit by bit
 
     @with_callbacks
@@ -127,10 +152,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return self._run_fit(X, y)
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Validate, resolve defaults, learn, and store the database; `options` are passed to `_fit`."""
+        """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""
         with self._restored_on_failure(), python_ints(self):
             X, targets = self._validate_fit_data(X, y)
-            self._nbits = int(self.nbits)
             self._fit_affinity(targets)
             if self._supervised:
                 check_pairs(self.affinity_, targets)
@@ -138,14 +162,16 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
+            rng = check_random_state(getattr(self, "random_state", None))
             with self._environment():
-                self._fit(X, targets, **options)
+                self.function_ = self._learn(X, targets, rng, **options)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=targets)
-            codes = self.database_codes_
-            if codes is None:
+            if self.database_ is None:
                 codes = map_batches(self, X[evenly_spaced(X.shape[0], N_CHECKED)], binarize_and_pack)
-        warn_if_degenerate(codes, self._nbits, X.shape[0], stacklevel=5)
+            else:
+                codes = self.database_.codes
+        warn_if_degenerate(codes, self.function_.nbits, X.shape[0], stacklevel=5)
         self._warn_of_training(stacklevel=6)
         return self
 
@@ -153,16 +179,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Warn of a failed training; what was fitted stays."""
 
     @abstractmethod
-    def _fit(self, X: Any, targets: Any) -> None:
-        """Learn from validated samples and targets, and set the fitted attributes."""
+    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState) -> HashFunction:
+        """Function learned from validated samples and targets; further fitted attributes may be set."""
 
-    @abstractmethod
-    def _project(self, X: Any) -> npt.NDArray[np.floating]:
+    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
         """Activations of validated samples, of shape (n_samples, nbits)."""
-
-    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
-        """Activations of few validated samples without limits of threads; None for many, or without such a way."""
-        return None
+        activations: npt.NDArray[np.floating] = self.function_.activations(X)
+        return activations
 
     def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
@@ -386,23 +409,27 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         [[24], [46]]
         """
         check_is_fitted(self)
-        nbits = as_count(nbits, "nbits", largest=self._nbits)
+        nbits = as_count(nbits, "nbits", largest=self._n_features_out)
         shorter: Self = clone(self).set_params(**(self.get_params(deep=False) | {"nbits": nbits}))
         shorter.__dict__.update(self._fitted_attributes())
         shorter._cut(nbits)
         return shorter
 
     def _cut(self, nbits: int) -> None:
-        """Keep the first bits of the fitted attributes; of other ones the activations are cut."""
-        self._nbits = nbits
+        """Keep the first bits of the fitted attributes."""
+        self._cut_function(nbits)
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for array in getattr(hint, "__metadata__", ()):
                 axes = array.shape.split() if isinstance(array, Array) else ()
                 if "nbits" in axes and name in vars(self):
                     first = tuple(slice(nbits if axis == "nbits" else None) for axis in axes)
                     setattr(self, name, getattr(self, name)[first].copy(order="K"))
-        if self.database_codes_ is not None:
-            self.database_codes_ = first_bits(self.database_codes_, nbits)
+        if self.database_ is not None:
+            self.database_ = replace(self.database_, codes=first_bits(self.database_.codes, nbits), factors=None)
+
+    def _cut_function(self, nbits: int) -> None:
+        """Keep the first bits of `function_`."""
+        self.function_ = self.function_.first(nbits)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""
@@ -413,7 +440,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     @property
     def _n_features_out(self) -> int:
-        return self._nbits
+        return self.function_.nbits
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -466,8 +493,18 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _store_database(self, X: Any, targets: Any) -> None:
         """Store the codes and targets of the training samples, the database of `score`."""
-        self.database_codes_ = map_batches(self, X, binarize_and_pack) if self.store_database else None
-        self.database_y_ = targets if self.store_database else None
+        self.database_ = None
+        if self.store_database:
+            codes = map_batches(self, X, binarize_and_pack)
+            self.database_ = Database(codes, targets, self._database_factors(X))
+
+    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
+        """Factors of the training samples, of a hasher that has them."""
+        return None
+
+    def _set_database(self, codes: npt.NDArray[np.uint8], y: Any = None, factors: Any = None) -> None:
+        """Set the database to the values of a file, which are checked afterwards."""
+        self.database_ = Database(codes, y, factors)
 
     def _store_weights(self, weights: Any) -> None:
         """Set the fitted attributes of a method that learns step by step."""

@@ -301,7 +301,7 @@ def _drawn_samples(before: list[Any], hasher: Any, module: nn.Module) -> npt.NDA
         mean, scale = module.mean.double().numpy(), module.scale.double().numpy()
         if module.offset is not None:
             mean = mean + module.offset.numpy()
-    elif hasattr(hasher, "scale_"):
+    elif getattr(hasher, "scale_", None) is not None:
         mean, scale = hasher.mean_, hasher.scale_
     else:
         raise ValueError(

@@ -477,3 +477,14 @@ GROUPS: dict[str, str] = {
 HASHERS: dict[str, str] = dict(
     sorted((method.class_name, f"{method.module}.{method.class_name}") for method in METHODS.values())
 )
+
+#: kinds of functions that a file may hold
+FUNCTIONS: dict[str, str] = {
+    "LinearFunction": "skhash.functions.linear.LinearFunction",
+    "DenseFunction": "skhash.functions.linear.DenseFunction",
+    "KernelFunction": "skhash.functions.kernel.KernelFunction",
+    "SpectralFunction": "skhash.hashers.shallow.spectral.SpectralFunction",
+    "SphericalFunction": "skhash.hashers.shallow.spherical.SphericalFunction",
+    "AnchorGraphFunction": "skhash.hashers.shallow.agh.AnchorGraphFunction",
+    "StumpFunction": "skhash.hashers.structhash._columns.StumpFunction",
+}

@@ -24,23 +24,23 @@ def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
 
 def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
     """Packed codes and targets of the training samples of a hasher."""
-    if not hasattr(hasher, "database_codes_"):
+    if not hasattr(hasher, "database_"):
         raise TypeError(
             "`estimator` must be a hasher of skhash, which stores a database, or use "
             "RetrievalScorer(database='fold' or (X, y)), and for a display a histogram of its codes. "
             f"Got {type(hasher).__name__} instead."
         )
-    if hasher.database_codes_ is None:
+    if hasher.database_ is None:
         raise ValueError(
             f"`estimator` must store a database to rank. Got a {type(hasher).__name__} that was fitted with "
             "store_database=False instead: fit with store_database=True, or use RetrievalScorer(database=(X, y))."
         )
-    if hasher.database_y_ is None:
+    if hasher.database_.y is None:
         raise ValueError(
             f"`estimator` must have targets of its database. Got a {type(hasher).__name__} that was fitted without y "
             "instead: fit with y, or with y=X to score neighbor_recall."
         )
-    return hasher.database_codes_, hasher.database_y_
+    return hasher.database_.codes, hasher.database_.y
 
 
 def item_factors(estimator: Any, X: Any) -> Any:

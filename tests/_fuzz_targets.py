@@ -83,11 +83,11 @@ def read_model(path):
     codes = hasher.encode(X if shape is None or len(shape) == 1 else X.astype(np.float32).reshape(len(X), *shape))
     estimator_html_repr(model)
     repr(hasher)
-    database = hasher.database_y_
+    database = None if hasher.database_ is None else hasher.database_.y
     database = database.toarray() if sparse.issparse(database) else database
     if isinstance(database, np.ndarray) and database.dtype.kind == "O":
         database = database.tolist()
-    return repr(model), codes, hasher.database_codes_, database
+    return repr(model), codes, None if hasher.database_ is None else hasher.database_.codes, database
 
 
 def unpack_model(data):

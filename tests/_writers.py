@@ -90,7 +90,7 @@ def fit_slowly(folder, out, n_epochs):
     slow_down_the_disk()
     X, y = load_digits(return_X_y=True)
     hasher = DPSHHasher(16, n_epochs=n_epochs, batch_size=100, checkpoint=folder, random_state=0)
-    np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_codes_)
+    np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_.codes)
 
 
 def encode_slowly(hasher, data, out, batch_size, log):

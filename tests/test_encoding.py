@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skhash import LSHHasher
+from skhash.functions import LinearFunction
 
 X = np.random.default_rng(0).normal(size=(100, 6))
 
@@ -109,7 +110,7 @@ def test_an_error_of_a_reader_is_raised_here(hasher):
 def test_bits_are_packed_as_those_of_each_sample(nbits):
     X = np.random.default_rng(nbits).choice([-1.0, -0.0, 0.0, 5e-324, -5e-324, 2.0], (40, nbits))
     hasher = LSHHasher(nbits, random_state=0).fit(X)
-    hasher.mean_, hasher.projection_ = np.zeros(nbits), np.eye(nbits)  # the samples are their activations
+    hasher.function_ = LinearFunction(np.zeros(nbits), np.eye(nbits))  # the samples are their activations
     for part in (X, X[:1]):
         assert_array_equal(hasher.project(part), part)
         assert_array_equal(hasher.encode(part), np.packbits(part >= 0, axis=1), strict=True)

@@ -46,7 +46,7 @@ def test_codes_are_those_of_the_cpu(digits, name, backbone):
 
 @pytest.mark.parametrize(("name", "backbone"), CASES)
 def test_deterministic_codes(digits, name, backbone):
-    codes = [make(name, backbone=backbone, deterministic=True).fit(digits.X, digits.y).database_codes_ for _ in "12"]
+    codes = [make(name, backbone=backbone, deterministic=True).fit(digits.X, digits.y).database_.codes for _ in "12"]
     assert_array_equal(*codes)
 
 

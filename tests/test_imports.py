@@ -28,6 +28,7 @@ PARTS = [
         "_validation",
         "_ids",
         "codes",
+        "functions",
         "unwrap",
         "persistence",
         "affinity",
@@ -162,7 +163,7 @@ def test_every_place_in_plots_is_taken_once():
 
 
 HEAVY = {"torch", "cvxpy", "numba", "matplotlib"}
-LOAD = f"from skhash.persistence import load; load({str(FIXTURES / 'format_1_itq.safetensors')!r})"
+LOAD = f"from skhash.persistence import load; load({str(FIXTURES / 'format_2_itq.safetensors')!r})"
 #: statements, one after another in one process, and what each of them must not load
 LOADS = {
     "import skhash": HEAVY,

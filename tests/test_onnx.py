@@ -1,5 +1,7 @@
 """Hashers as ONNX files, run by onnxruntime: the same codes but for activations near 0, for any number of samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 import pytest
@@ -197,7 +199,7 @@ def test_images_and_sparse_samples_are_checked(exported, tmp_path):
 
 def test_a_hasher_without_a_scale_needs_samples(exported, tmp_path):
     hasher = ITQHasher(16, random_state=0).fit(X)
-    del hasher.scale_  # as of a subclass with a fit of its own
+    hasher.function_ = replace(hasher.function_, spread=None)  # as of a subclass of a user
     with pytest.raises(
         ValueError, match="`X` must be a thousand samples for a ITQHasher that does not keep their scale"
     ):

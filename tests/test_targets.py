@@ -267,7 +267,7 @@ def test_bytes_that_are_no_text_are_classes_too():
 def test_a_sparse_column_holds_classes():
     y = sparse.csr_array(CLASSES[:, None])
     assert Relevance.of(y).affinity == ClassAffinity()
-    assert_array_equal(ITQHasher(4).fit(X, y).database_y_, CLASSES[:, None])
+    assert_array_equal(ITQHasher(4).fit(X, y).database_.y, CLASSES[:, None])
 
 
 # --- repeated entries

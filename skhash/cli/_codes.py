@@ -98,13 +98,13 @@ def _trained(samples: Samples, model: str) -> npt.NDArray[np.bool_] | None:
     return None if trained_on is None or samples.keys is None else np.isin(samples.keys(), trained_on)
 
 
-def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any, bool], npt.NDArray[np.uint8]], int]:
+def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any], npt.NDArray[np.uint8]], int]:
     """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
     convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
 
-    def record(samples: Any, is_only: bool) -> npt.NDArray[np.uint8]:
+    def record(samples: Any) -> npt.NDArray[np.uint8]:
         with errors_of(name):
-            codes = convert.codes(samples, is_only)
+            codes = convert.codes(samples)
             if not has_factors:
                 return codes
             return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, samples)).view(np.uint8)])

@@ -276,7 +276,7 @@ class RetrievalScorer:
         if self.query != "real":
             return None, None
         if isinstance(self.database, str) and self.database == "fit":
-            factors = getattr(hasher, "database_factors_", None)
+            factors = hasher.database_.factors
             if factors is None and getattr(hasher, "factors", False):
                 raise ValueError(
                     "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "

@@ -141,7 +141,12 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
     check_writable(path)
     encode = encode_index if is_index(estimator) else encode_hasher
     encoder = Encoder(path)
-    header = {"class": type(inner).__name__, "nbits": inner._nbits, "bit_order": "big", **encode(estimator, encoder)}
+    header = {
+        "class": type(inner).__name__,
+        "nbits": estimator._nbits if is_index(estimator) else inner._n_features_out,
+        "bit_order": "big",
+        **encode(estimator, encoder),
+    }
     if notes:
         header[NOTES] = encoder.encode(dict(notes), NOTES)
     try:  # what `load` would refuse

@@ -29,7 +29,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 #: fitted attributes that codes do not depend on
-_NOT_CODES = {"affinity_", "database_codes_", "database_y_", "history_", "_fixed", "_stream"}
+_NOT_CODES = {"affinity_", "database_", "history_", "_fixed", "_stream"}
 
 
 class RecordFile:

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._checking import ArgumentError, errors_name, qualified_name, short
+from skhash.persistence._checking import ArgumentError, errors_name, qualified_name, require, short
 from skhash.persistence._writing import write_atomically
+from skhash.registry import FUNCTIONS
 
 FilePath = str | os.PathLike[str]
 Tensors = dict[str, npt.NDArray[Any]]
 
-FORMAT = 1
+FORMAT = 2
 #: key of the JSON in the metadata, and of the checksum in the JSON
 TEXT, CHECKSUM = "skhash", "sha256"
 #: bytes of the JSON, and columns of a sparse matrix
@@ -75,6 +76,8 @@ class Encoder:
         if name in AFFINITIES and type(value).__module__.startswith("skhash.affinity"):
             fields = {name: field for name, field in vars(value).items() if name[0] != "_"}
             return {"$affinity": name, "fields": self.encode(fields, where)}
+        if FUNCTIONS.get(name) == qualified_name(type(value)):
+            return {"$function": name, "arrays": self.encode(value.arrays(), where)}
         parameter = where.split(".")[-1].rstrip("_")
         if callable(value) and parameter in GIVEN:
             return {"$given": qualified_name(value), "name": parameter}
@@ -142,6 +145,8 @@ class Decoder:
                 return dict(self.decode(pairs))
             case {"$affinity": kind, "fields": dict(fields), **rest} if kind in AFFINITIES and not rest:
                 return self._affinities.setdefault(json.dumps(value), _affinity(kind, self.decode(fields)))
+            case {"$function": kind, "arrays": dict(arrays), **rest} if kind in FUNCTIONS and not rest:
+                return _function(kind, self.decode(arrays))
             case {"$given": str(kind), "name": str(name), **rest} if not rest:
                 return self._take_given(kind, name)
         raise ValueError(f"there is no value of {sorted(value)}.")
@@ -187,6 +192,14 @@ def _with_shape(values: npt.NDArray[Any], shape: list[Any]) -> npt.NDArray[Any]:
     if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) != len(values):
         raise ValueError(f"an array of shape {shape} does not have {len(values)} values.")
     return values.reshape(shape)
+
+
+def _function(kind: str, arrays: dict[str, Any]) -> Any:
+    """Function of a hasher, which checks its arrays."""
+    module, _, name = FUNCTIONS[kind].rpartition(".")
+    for key, array in arrays.items():
+        require(type(array) is np.ndarray, f"function_.{key}", "an array", array)
+    return getattr(import_module(module), name).from_arrays(arrays)
 
 
 def _sparse_matrix(kind: Any, shape: tuple[int, int], parts: Any) -> Any:

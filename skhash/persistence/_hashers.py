@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skhash._validation import OPTIONAL, Array, as_count, is_count, resolve_device
 from skhash.codes import MAX_NBITS
+from skhash.functions import HashFunction
 from skhash.persistence._checking import (
     MAX_FEATURES,
     OUTPUT,
@@ -20,7 +21,7 @@ from skhash.persistence._checking import (
     short,
 )
 from skhash.persistence._format import GIVEN, Decoder, Encoder
-from skhash.registry import HASHERS
+from skhash.registry import FUNCTIONS, HASHERS
 
 #: keys of the JSON of a file
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
@@ -31,6 +32,8 @@ FIRST_STEPS = {
     "scaler": "sklearn.preprocessing._data.StandardScaler",
     "features": "skhash.features.PretrainedFeatures",
 }
+#: what a database consists of
+DATABASE = {"codes", "y", "factors"}
 AUTO = "auto"  # of `cache`: the folder of the user
 #: fitted attributes of the first steps, and what they may hold
 _HINTS: dict[str, dict[str, Any]] = {
@@ -65,6 +68,8 @@ def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, 
         name: _encode_param(name, value, encoder, prefix) for name, value in hasher.get_params(deep=False).items()
     }
     fitted = hasher._fitted_attributes()
+    if fitted["database_"] is not None:
+        fitted["database_"] = {name: getattr(hasher.database_, name) for name in sorted(DATABASE)}
     if OUTPUT in vars(hasher):
         fitted[OUTPUT] = vars(hasher)[OUTPUT]
     return {"params": params, "fitted": {name: encoder.encode(value, prefix + name) for name, value in fitted.items()}}
@@ -144,25 +149,41 @@ def check_hasher(hasher: Any) -> None:
         raise ValueError(f"`{missing[0]}` is missing.")
     if unknown := sorted(stored.keys() - hints.keys()):
         raise ValueError(f"`{unknown[0]}` is not an attribute of a fitted {type(hasher).__name__}.")
-    nbits = as_count(hasher._nbits, "_nbits", largest=MAX_NBITS)
+    nbits = as_count(hasher._n_features_out, "nbits", largest=MAX_NBITS)
     lengths = {"nbits": nbits, "n_bytes": -(-nbits // 8)}
     if "n_features_in_" in stored:
         lengths["n_features"] = as_count(hasher.n_features_in_, "n_features_in_", largest=MAX_FEATURES)
     for name, value in stored.items():
-        check_value(name, value, hints[name], lengths)
+        if name not in ("function_", "database_"):
+            check_value(name, value, hints[name], lengths)
+    _check_function(hasher)
     hasher._check_stored(lengths)
-    _check_database(hasher)
+    _check_database(hasher, lengths)
     check_names_and_output(hasher)
 
 
-def _check_database(hasher: Any) -> None:
-    codes, targets, affinity = hasher.database_codes_, hasher.database_y_, hasher.affinity_
+def _check_function(hasher: Any) -> None:
+    """Raise ValueError unless `function_` takes the samples of the hasher."""
+    function, shape = hasher.function_, getattr(hasher, "input_shape_", (getattr(hasher, "n_features_in_", 0),))
+    require(isinstance(function, HashFunction), "function_", "a hash function", function)
+    if qualified_name(type(function)) in FUNCTIONS.values():
+        type(function).from_arrays(function.arrays())  # `save` refuses what `load` would refuse
+    require(function.shape == shape, "function_", f"a function of samples of shape {shape}", function)
+
+
+def _check_database(hasher: Any, lengths: dict[str, int]) -> None:
+    affinity, codes, targets, factors = hasher.affinity_, None, None, None
+    if hasher.database_ is not None:
+        codes, targets, factors = hasher.database_.codes, hasher.database_.y, hasher.database_.factors
+        Array("n_database n_bytes", "u").check("database_.codes", codes, lengths)
+    if factors is not None:
+        Array("n_database 2").check("database_.factors", factors, lengths)
     if targets is not None:
         is_array = (type(targets) is np.ndarray and targets.ndim > 0) or sparse.issparse(targets)
         is_paired = is_array and codes is not None and targets.shape[0] == len(codes)
-        require(is_paired, "database_y_", "one target per code", targets)
-    if codes is not None and hasher._nbits % 8 and (codes[:, -1] & (0xFF >> hasher._nbits % 8)).any():
-        raise ValueError("`database_codes_` must have zeros after the last bit.")
+        require(is_paired, "database_.y", "one target per code", targets)
+    if codes is not None and lengths["nbits"] % 8 and (codes[:, -1] & (0xFF >> lengths["nbits"] % 8)).any():
+        raise ValueError("`database_.codes` must have zeros after the last bit.")
     require(affinity is None or callable(affinity), "affinity_", "callable or None", affinity)
 
 
@@ -171,8 +192,9 @@ def _check_activations(hasher: Any) -> None:
     is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._environment():
-            activations = hasher._project(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))[:, : hasher._nbits]
-        Array("1 nbits").check("project", activations, {"nbits": hasher._nbits})
+            activations = hasher._activations(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
+        nbits = hasher._n_features_out
+        Array("1 nbits").check("project", activations[:, :nbits], {"nbits": nbits})
 
 
 def _check_first(key: str, first: Any, hasher: Any) -> None:
@@ -222,9 +244,13 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     fitted = decoder.decode(header["fitted"])
     if unknown := {name for name in fitted if not kind._is_fitted_name(name) and name != OUTPUT}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
-    if type(header["nbits"]) is not int or fitted.get("_nbits") != header["nbits"]:
-        raise ValueError(f"`_nbits` must be {header['nbits']!r}. Got {fitted.get('_nbits')!r} instead.")
     vars(hasher).update(fitted)
+    if (database := fitted.get("database_")) is not None:
+        require(type(database) is dict and database.keys() == DATABASE, "database_", f"a dict of {DATABASE}", database)
+        hasher._set_database(**database)
+    _check_function(hasher)
+    given = header["nbits"]
+    require(type(given) is int and given == hasher._n_features_out, "nbits", str(hasher._n_features_out), given)
     return hasher
 
 

@@ -251,4 +251,4 @@ def test_several_labels_of_a_table(tmp_path, capsys):
     assert main(words) == 2
     assert "Pass --label-separator ';' to divide them" in capsys.readouterr().err
     assert main([*words, "--label-separator", ";", "--set", "store_database=True"]) == 0
-    assert load(tmp_path / "model").database_y_.shape == (90, 3)
+    assert load(tmp_path / "model").database_.y.shape == (90, 3)

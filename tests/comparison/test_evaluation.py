@@ -49,8 +49,9 @@ def test_details_change_no_metric(data):
 def test_each_sample_is_encoded_once(data, monkeypatch):
     encoded = []
     hasher = make_hasher("lsh", 8, 0, "auto")
-    monkeypatch.setattr(type(hasher), "_project_small", lambda self, X: None)
-    monkeypatch.setattr(type(hasher), "_project", lambda self, X: encoded.append(len(X)) or X @ self.projection_)
+    monkeypatch.setattr(
+        type(hasher), "_activations", lambda self, X: encoded.append(len(X)) or self.function_.activations(X)
+    )
     evaluate_hasher(hasher, data, details=True)
     assert encoded.pop(0) == 1000  # fit looks whether bits are constant
     assert sum(encoded) == len(data.X_query) + len(data.X_database)

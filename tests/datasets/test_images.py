@@ -72,7 +72,7 @@ def test_a_hasher_learns_from_them(folder):
     images = load_images(folder, size=16)
     hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0).fit(images)
     assert_array_equal(hasher.encode(images), hasher.encode(np.stack(list(images))))
-    assert hasher.database_y_.tolist() == images.targets.tolist()
+    assert hasher.database_.y.tolist() == images.targets.tolist()
 
 
 def test_broken_pictures(folder):

@@ -134,7 +134,7 @@ def test_a_blank_label_is_missing_and_no_class(folder):
             learn()
     assert ITQHasher(2).fit(X).transform(X).shape == (N, 2)
     keep = np.flatnonzero([target is not None for target in images.targets])
-    assert TALRHasher(8, backbone="conv", n_epochs=1).fit(images.part(keep)).database_y_.tolist() == ["cat", "dog"] * 3
+    assert TALRHasher(8, backbone="conv", n_epochs=1).fit(images.part(keep)).database_.y.tolist() == ["cat", "dog"] * 3
 
 
 @pytest.mark.parametrize("missing", [{"label_separator": ";"}, {"labels": ["a", "b"]}])

@@ -242,7 +242,7 @@ def test_a_dataset_of_torchvision(libraries):
     backbone = load_network("torchvision/mobilenet_v3_small", weights=None)
     hasher = quick(backbone=backbone, backbone_lr_scale=0).fit(images)
     assert hasher.transform(images).shape == (40, 8)
-    assert len(hasher.database_y_) == 40
+    assert len(hasher.database_.y) == 40
 
 
 def test_an_image_folder_of_torchvision_and_transforms_of_timm(libraries, tmp_path):
@@ -260,7 +260,7 @@ def test_an_image_folder_of_torchvision_and_transforms_of_timm(libraries, tmp_pa
     hasher = quick(backbone=backbone, backbone_lr_scale=0).fit(images)
     assert hasher.input_shape_ == (3, 48, 48)
     assert_allclose(hasher.weights_["mean"].ravel(), backbone.pretrained_cfg["mean"])
-    assert hasher.database_y_.tolist() == images.targets
+    assert hasher.database_.y.tolist() == images.targets
 
 
 def weight_normed():

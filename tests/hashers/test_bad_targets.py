@@ -64,7 +64,7 @@ def test_the_remedy_for_missing_targets():
         TALRHasher(4, n_epochs=1).fit(X, targets)
     scope = {"pandas": pd, "X": X, "y": targets}
     exec(str(error.value).partition("samples out: ")[2], scope)
-    assert len(TALRHasher(4, n_epochs=1).fit(scope["X"], scope["y"]).database_y_) == 39
+    assert len(TALRHasher(4, n_epochs=1).fit(scope["X"], scope["y"]).database_.y) == 39
 
 
 def test_the_remedy_for_lists_of_labels():
@@ -73,7 +73,7 @@ def test_the_remedy_for_lists_of_labels():
         TALRHasher(4, n_epochs=1).fit(X, targets)
     scope = {"y": targets}
     exec(str(error.value).splitlines()[1], scope)
-    assert TALRHasher(4, n_epochs=1).fit(X, scope["y"]).database_y_.shape == (40, 3)
+    assert TALRHasher(4, n_epochs=1).fit(X, scope["y"]).database_.y.shape == (40, 3)
 
 
 # --- no targets

@@ -119,8 +119,8 @@ def test_codes(make, few, nbits):
     assert np.issubdtype(activations.dtype, np.floating)
     assert_array_equal(bits, activations >= 0)
     assert_array_equal(codes, np.packbits(bits, axis=1))
-    assert_array_equal(hasher.database_codes_, hasher.encode(few.X))
-    assert_array_equal(hasher.database_y_, few.y)
+    assert_array_equal(hasher.database_.codes, hasher.encode(few.X))
+    assert_array_equal(hasher.database_.y, few.y)
     assert 0 < hasher.score(few.X_query, few.y_query) <= 1
 
 

@@ -92,7 +92,7 @@ def test_infinity_has_a_sign():
 def test_weights_that_are_not_finite(method, name):
     hasher = quick(name, n_epochs=1).fit(X[:200], y[:200])
     if name == "ITQHasher":
-        hasher.projection_ = hasher.projection_ * np.nan
+        hasher.function_.projection[:] = np.nan
     else:
         hasher.weights_ = hasher.weights_ | {"hash.bias": np.full(8, np.inf, np.float32)}
     remedy = r"or fit again\." if name == "ITQHasher" else "fit again with a lower `learning_rate`"

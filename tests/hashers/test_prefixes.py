@@ -16,6 +16,7 @@ import skhash
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.base import BaseHasher
 from skhash.codes import hamming_distances, pack, signs
+from skhash.functions import LinearFunction
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors, order_shortlist
 from skhash.persistence import load, save
@@ -52,7 +53,7 @@ def test_prefix_has_the_first_bits(make, whole, digits):
             values = getattr(shorter, name)(X)
             assert values.shape == (80, nbits)
             assert_allclose(values, getattr(hasher, name)(X)[:, :nbits], rtol=1e-4, atol=1e-5)
-        assert_array_equal(shorter.database_codes_, shorter.encode(digits.X[:200]))
+        assert_array_equal(shorter.database_.codes, shorter.encode(digits.X[:200]))
         assert_array_equal(shorter.prefix(3).transform(X), bits[:, :3])
     assert pickle.dumps(hasher) == before
 
@@ -108,19 +109,16 @@ def test_more_bits_than_components_are_mixed(digits):
 
 
 class Own(BaseHasher):
-    """A hasher of a user, whose arrays have no annotations."""
+    """A hasher of a user."""
 
     def __init__(self, nbits=8, *, affinity="auto", store_database=True):
         self.nbits, self.affinity, self.store_database = nbits, affinity, store_database
 
-    def _fit(self, X, targets):
-        self.map_ = np.random.RandomState(0).standard_normal((X.shape[1], self.nbits))
-
-    def _project(self, X):
-        return X @ self.map_
+    def _learn(self, X, targets, rng):
+        return LinearFunction(np.zeros(X.shape[1]), np.random.RandomState(0).standard_normal((X.shape[1], self.nbits)))
 
 
-def test_activations_of_other_hashers_are_cut(digits):
+def test_functions_of_other_hashers_are_cut(digits):
     hasher = Own().fit(digits.X)
     assert_array_equal(hasher.prefix(3).transform(digits.X), hasher.transform(digits.X)[:, :3])
 
@@ -135,7 +133,7 @@ def test_output_and_parameters(digits):
     assert hasattr(hasher.transform(digits.X), "columns")
     assert shorter.partial_fit(digits.X, digits.y).transform(digits.X).shape[1] == 4
     none = LSHHasher(8, store_database=False).fit(digits.X).prefix(4)
-    assert none.database_codes_ is None
+    assert none.database_ is None
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +166,7 @@ def test_factors_of_a_prefix(embedding, digits, tmp_path):
     """They are those of its codes: an item as a query has about the distance 0 to itself."""
     hasher = embedding(factors=True)
     short = hasher.prefix(24)
-    assert not hasattr(short, "database_factors_")
+    assert short.database_.factors is None
     norm, product = short.encode_factors(digits.X).T
     scores = (short.project_queries(digits.X) * signs(short.transform(digits.X))).sum(1)
     whole_norm, _ = hasher.encode_factors(digits.X).T

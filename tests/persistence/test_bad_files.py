@@ -38,7 +38,7 @@ def put(*keys, value):
 @pytest.mark.parametrize(
     ("edit", "match"),
     [
-        (put("format", value=2), r"must have format 1 .*Got format 2, written by skhash 0\."),
+        (put("format", value=1), r"must have format 2 .*Got format 1, written by skhash 0\."),
         (put("class", value="Pipeline"), "must hold one of .*ITQHasher.* Got 'Pipeline'"),
         (put("class", value="__name__"), "Got '__name__'"),
         (put("class", value=["ITQHasher"]), r"Got \['ITQHasher'\]"),
@@ -65,16 +65,16 @@ def test_bad_headers(edited, edit, match):
 
 
 def test_a_file_without_a_tensor(edited):
-    path = edited(lambda header: None, lambda tensors: {"mean_": tensors["mean_"]})
-    with pytest.raises(ValueError, match=r"is damaged .*projection_"):
+    path = edited(lambda header: None, lambda tensors: {"function_.mean": tensors["function_.mean"]})
+    with pytest.raises(ValueError, match=r"is damaged .*projection"):
         load(path)
 
 
 def test_indices_outside_of_a_sparse_matrix(edited):
-    parts = [{"$array": name, "order": "C"} for name in ("mean_", "columns", "ends")]
-    more = {"mean_": np.ones(1), "columns": np.array([9]), "ends": np.array([0, 1])}
+    parts = [{"$array": name, "order": "C"} for name in ("function_.mean", "columns", "ends")]
+    more = {"function_.mean": np.ones(1), "columns": np.array([9]), "ends": np.array([0, 1])}
     path = edited(
-        put("fitted", "database_y_", value={"$sparse": "csr_array", "shape": [1, 2], "parts": parts}),
+        put("fitted", "database_", "y", value={"$sparse": "csr_array", "shape": [1, 2], "parts": parts}),
         lambda tensors: tensors | more,
     )
     with pytest.raises(ValueError, match="ind"):

@@ -1,6 +1,8 @@
 """Files made to harm: each is refused by one error that names the file, before it takes memory or time."""
 
 import json
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pytest
@@ -48,7 +50,8 @@ def refused(path, match):
 
 
 def fitted(name, value):
-    return lambda header, tensors: header["fitted"].update({name: value})
+    *path, last = name.split(".")
+    return lambda header, tensors: reduce(getitem, path, header["fitted"]).update({last: value})
 
 
 def param(name, value):
@@ -67,6 +70,11 @@ def tensor(name, change):
     return lambda header, tensors: tensors.update({name: change(tensors[name])})
 
 
+def of_fewer_features(header, tensors):
+    names = [f"function_.{name}" for name in ("mean", "projection", "spread")]
+    tensors.update({name: tensors[name][..., 1:] for name in names})
+
+
 def with_nan(array):
     array = array.copy()
     array.flat[-1] = np.nan
@@ -76,11 +84,11 @@ def with_nan(array):
 def promising(header, tensors):
     """Twenty bytes that say they are a terabyte."""
     tensors["big"] = np.zeros(20, np.uint8)
-    header["fitted"]["database_y_"] = {"$array": "big", "order": "C", "dtype": "<U5", "shape": [2**37]}
+    header["fitted"]["database_"]["y"] = {"$array": "big", "order": "C", "dtype": "<U5", "shape": [2**37]}
 
 
 def wide(header, tensors):
-    header["fitted"]["database_y_"]["shape"][1] = 2**40
+    header["fitted"]["database_"]["y"]["shape"][1] = 2**40
 
 
 def nested(depth):
@@ -92,7 +100,7 @@ def nested(depth):
 
 NAN_AFFINITY = {"$affinity": "DistanceAffinity", "fields": {"percentiles": [float("nan")], "levels": [1]}}
 ATTACKS = {
-    "scalar of a gigabyte": ("itq", fitted("database_y_", {"$scalar": 1, "dtype": "V1000000000"}), "cannot be in"),
+    "scalar of a gigabyte": ("itq", fitted("database_.y", {"$scalar": 1, "dtype": "V1000000000"}), "cannot be in"),
     "columns of a sparse matrix": ("spherical", wide, "columns"),
     "nesting": ("talr", fitted("settings_", {"a": nested(900)}), "nested too deeply|is damaged"),
     "bytes for a terabyte": ("itq", promising, "does not have"),
@@ -103,15 +111,33 @@ ATTACKS = {
     "callbacks": ("itq", fitted("_skl_callbacks", []), "'_skl_callbacks' is not an attribute"),
     "another parameter": ("itq", param("_nbits", 1), "'_nbits' is not a parameter of ITQHasher"),
     "a parameter of another type": ("itq", param("store_database", 3), "store_database"),
-    "weights of NaN": ("itq", tensor("projection_", with_nan), "`projection_` must be finite"),
+    "weights of NaN": ("itq", tensor("function_.projection", with_nan), "`function_.projection` must be finite"),
     "network of NaN": ("talr", tensor("weights_.hash.weight", with_nan), "`weights_.hash.weight` must be finite"),
-    "missing bits": ("itq", tensor("projection_", lambda a: a[:, 1:]), "`projection_` must have shape"),
-    "missing features": ("itq", tensor("mean_", lambda a: a[1:]), "`mean_` must have shape"),
-    "a sample without a target": ("pca", tensor("database_y_", lambda a: a[1:]), "one target per code"),
-    "an axis that is not there": ("spectral", tensor("axes_", lambda a: a + 9), "`axes_` must be below"),
-    "lengths of zero": ("spectral", tensor("lengths_", np.zeros_like), "`project` must be finite"),
+    "missing bits": (
+        "itq",
+        tensor("function_.projection", lambda a: a[1:]),
+        "`nbits` must be 5",
+    ),
+    "missing features": ("itq", tensor("function_.mean", lambda a: a[1:]), "`function_.projection` must have shape"),
+    "a sample without a target": ("pca", tensor("database_.y", lambda a: a[1:]), "one target per code"),
+    "an axis that is not there": (
+        "spectral",
+        tensor("function_.axes", lambda a: a + 9),
+        "`function_.axes` must be below",
+    ),
+    "lengths of zero": ("spectral", tensor("function_.lengths", np.zeros_like), "`project` must be finite"),
     "negative weights": ("structhash", tensor("bit_weights_", lambda a: -a - 1), "`bit_weights_` must be at least 0"),
     "a feature of another network": ("talr", fitted("input_shape_", {"$tuple": [7]}), "input_shape_"),
+    "no function": ("itq", fitted("function_", None), "`function_` must be a hash function"),
+    "a function of a class": ("itq", fitted("function_.$function", "ITQHasher"), "there is no value"),
+    "a method of a function": ("itq", fitted("function_.arrays.first", 1), "`function_.first` must be an array"),
+    "another array of a function": (
+        "itq",
+        fitted("function_.arrays.other", {"$array": "function_.mean", "order": "C"}),
+        "`function_.other` is not part",
+    ),
+    "a function of other samples": ("itq", of_fewer_features, "of samples"),
+    "a database of something": ("itq", fitted("database_.other", 1), "`database_` must be a dict"),
     "a huge image": ("images", fitted("input_shape_", {"$tuple": [1, 2**20, 2**20]}), "input_shape_"),
     "a length that is a float": ("images", architecture({"shape": {"$tuple": [1.0, 2, 3]}}), "_architecture"),
     "bits without cuts": ("structhash", fitted("history_", [{"bit": 1}]), "n_iter"),
@@ -143,11 +169,7 @@ def test_an_attack_is_refused(name, change, match, hostile):
 
 @pytest.mark.parametrize("nbits", [10**18, -1, 65537, True, "8"])
 def test_a_wrong_number_of_bits(nbits, hostile):
-    def change(header, tensors):
-        header["nbits"] = header["fitted"]["_nbits"] = nbits
-
-    refused(hostile("itq", change), "_nbits")
-    refused(hostile("itq", fitted("_nbits", nbits)), "`_nbits` must be 6")
+    refused(hostile("itq", lambda header, tensors: header.update(nbits=nbits)), "`nbits` must be 6")
 
 
 def test_a_checkpoint_folder_is_not_taken(hostile, tmp_path):
@@ -194,7 +216,7 @@ def test_a_hasher_that_load_would_refuse_is_not_saved(tmp_path):
     X, _ = load_digits(return_X_y=True)
     hasher = ITQHasher(nbits=4, random_state=0).fit(X[:60])
     hasher.mean_[0] = np.inf
-    with pytest.raises(ValueError, match=r"`hasher` cannot be saved in .*`mean_` must be finite"):
+    with pytest.raises(ValueError, match=r"`hasher` cannot be saved in .*`function_.mean` must be finite"):
         save(hasher, tmp_path / "hasher")
     hasher = LSHHasher(nbits=4, random_state=0).fit(X[:60])
     hasher.extra_ = 1

@@ -28,6 +28,7 @@ from skhash._validation import (
 from skhash.affinity import SharedLabelsAffinity
 from skhash.affinity._levels import check_pairs
 from skhash.base import BaseHasher, InterruptedFit
+from skhash.functions import HashFunction
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._parameters import (
     CONSTRAINTS,
@@ -94,7 +95,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm = False  # whether each output is normalized over the batch
-    _fitted_private = (*BaseHasher._fitted_private, "_architecture", "_fixed", "_stream")
+    _fitted_private = ("_nbits", "_architecture", "_fixed", "_stream")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -343,7 +344,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     def _check_kind_of_targets(self, targets: Any) -> None:
         """Raise ValueError for targets that the affinity cannot compare with those of the last call."""
-        before, one = self.database_y_, slice(0, 1)
+        before, one = None if self.database_ is None else self.database_.y, slice(0, 1)
         if self.affinity_ is not None and before is not None and targets is not None:
             self.affinity_(before[one], targets[one])
 
@@ -362,6 +363,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine import count_batches, is_pretrained
 
+        self._nbits = int(self.nbits)
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
         recipe["backbone_lr_scale"] = self._network_scale if is_pretrained(self.backbone) else 1.0
@@ -482,7 +484,7 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- train
 
-    def _fit(self, X: Any, targets: Any, resume: bool = False) -> None:
+    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState, resume: bool = False) -> HashFunction:
         from skhash.engine import seeded
         from skhash.hashers.deep._checkpoints import TrainingFile
 
@@ -510,6 +512,7 @@ class DeepHasher(StoredMixin, BaseHasher):
                     raise
                 self._store_database(X, targets)
                 raise InterruptedFit from interrupt
+        return self.function_
 
     def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
         from skhash.engine import ArraySubset
@@ -568,8 +571,8 @@ class DeepHasher(StoredMixin, BaseHasher):
             "has_offset": "offset" in weights,
         }
 
-    def _cut(self, nbits: int) -> None:
-        super()._cut(nbits)
+    def _cut_function(self, nbits: int) -> None:
+        self._nbits = nbits
         self._fixed = self._fixed | {"nbits": nbits}
         self.__dict__.pop("_stream", None)
         layers = self._layers_of_bits()
@@ -599,15 +602,25 @@ class DeepHasher(StoredMixin, BaseHasher):
             self._cache = cached = (self.weights_, device, encoder, in_numpy)
         return cached[2]
 
+    @property
+    def function_(self) -> HashFunction:
+        """What maps samples to activations."""
+        if not hasattr(self, "weights_"):
+            raise AttributeError("`function_` must be learned first: call fit.")
+        return EncoderFunction(self)
+
+    @function_.setter
+    def function_(self, function: HashFunction) -> None:
+        pass
+
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
         from skhash.hashers.deep._starts import compute_activations
 
-        activations: npt.NDArray[np.floating] = compute_activations(self._module(), X)
-        return activations
-
-    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
         in_numpy = self._encoder_of_few(X)
-        return None if in_numpy is None else in_numpy(X)
+        activations: npt.NDArray[np.floating] = (
+            compute_activations(self._module(), X) if in_numpy is None else in_numpy(X)
+        )
+        return activations[:, : self._nbits]
 
     def _encoder_of_few(self, X: Any) -> Any:
         """Encoder in numpy for few samples; None if there is none, or X has many."""
@@ -638,6 +651,31 @@ class DeepHasher(StoredMixin, BaseHasher):
         from skhash.engine.backbones import clone_with_module
 
         return clone_with_module(self, "backbone")  # type: ignore[no-any-return]
+
+
+class EncoderFunction(HashFunction):
+    """Function of the encoder of a hasher."""
+
+    def __init__(self, hasher: DeepHasher) -> None:
+        self._hasher = hasher
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return self._hasher._nbits
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return self._hasher.input_shape_
+
+    def activations(self, X: Any) -> Any:
+        """Activations of samples."""
+        return self._hasher._project(X)
+
+    def uses_threads(self, n_samples: int) -> bool:
+        """Whether so many samples may use threads."""
+        return self._hasher._encoder_of_few(np.broadcast_to(np.float32(0), (n_samples, 1))) is None
 
 
 list_parameters(DeepHasher)

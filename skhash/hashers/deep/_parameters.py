@@ -202,10 +202,8 @@ n_epochs_ : int
     Number of epochs run.
 affinity_ : callable
     Fitted affinity, None for a hasher without one.
-database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-    Packed codes of the training samples.
-database_y_ : array of shape (n_samples, ...)
-    Targets of the training samples.
+database_ : Database or None
+    Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
 input_shape_ : tuple of int
     Shape of one sample.
 n_features_in_ : int

@@ -19,6 +19,7 @@ class StoredMixin:
     _environment: Any
     _nbits: int
     settings_: dict[str, Any]
+    function_: Annotated[Any, OPTIONAL]
     weights_: dict[str, npt.NDArray[Any]]
     history_: list[dict[str, Any]]
     n_epochs_: int

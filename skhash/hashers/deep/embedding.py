@@ -23,13 +23,13 @@ import math
 import warnings
 from collections.abc import Iterator
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
-from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, Array, VectorMetric, evenly_spaced
+from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
@@ -54,7 +54,6 @@ _LOCAL_RATE = 3  # factor of the learning rate with local batches
 class FactorsMixin:
     """Mixin of hashers with a :class:`QueryEncoder`, whose items can have factors; it goes before the base class."""
 
-    database_factors_: Annotated[npt.NDArray[np.float32], Array("n_database 2"), OPTIONAL]
     backbone: Any
     factors: bool
     input_shape_: tuple[int, ...]
@@ -171,15 +170,8 @@ class FactorsMixin:
         if self.factors:
             self._check_factors()
 
-    def _cut(self, nbits: int) -> None:
-        super()._cut(nbits)  # type: ignore[misc]
-        self.__dict__.pop("database_factors_", None)  # those of other codes
-
-    def _store_database(self, X: Any, targets: Any) -> None:
-        super()._store_database(X, targets)  # type: ignore[misc]
-        self.__dict__.pop("database_factors_", None)  # of an earlier fit
-        if self.factors and self.store_database:
-            self.database_factors_ = self._factors(X)
+    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
+        return self._factors(X) if self.factors else None
 
 
 class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
@@ -214,8 +206,6 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     Attributes
     ----------
     {shared attributes}
-    database_factors_ : ndarray of shape (n_samples, 2), dtype float32
-        Factors of the training samples, with ``factors=True``.
     n_labeled_ : int
         Number of labeled samples, with an affinity.
 
@@ -344,9 +334,11 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         """
         return self._outputs(self._validate_samples(X), "query")
 
-    def _project_small(self, X: Any) -> npt.NDArray[np.floating] | None:
+    def _project(self, X: Any) -> npt.NDArray[np.floating]:
+        from skhash.hashers.deep._starts import compute_activations
+
         encoder: Any = self._module()
-        return None if encoder.reconstructs else super()._project_small(X)
+        return compute_activations(encoder, X)[:, : self._nbits] if encoder.reconstructs else super()._project(X)
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)

@@ -8,17 +8,16 @@ where the anchors a_1 ... a_m are drawn from the training samples.
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
-from skhash._validation import Array, far_offset
-from skhash.base import BaseHasher
+from skhash.base import BaseHasher, from_function
+from skhash.functions.kernel import KernelFunction, gaussian_kernel, offset_of, shifted
 
-N_MAX_SHIFT = 32  # number of anchors whose mean decides whether the samples are far from 0
 PART_SIZE = 1024  # samples that are converted to float64 at a time
 MIN_HELD = 2**27  # bytes of kernel values that may be held, even for small samples
 SHARE_HELD = 2  # memory of the values that may be held, in units of that of the samples
@@ -72,7 +71,7 @@ class KernelFeatures:
 class KernelHasher(BaseHasher):
     """Base class of hashers with the activations ``rbf_kernel(x, anchors_, gamma_) @ projection_ + intercept_``.
 
-    A subclass returns from `_learn(features, targets, rng)` a map of shape (n_anchors, nbits) of the
+    A subclass returns from `_learn_map(features, targets, rng)` a map of shape (n_anchors, nbits) of the
     centered kernel values of the training samples, and an offset. `features` is a KernelFeatures.
     It has the parameters `n_anchors` and `gamma`, and `ridge` if it uses `ridged_cholesky`.
 
@@ -85,7 +84,7 @@ class KernelHasher(BaseHasher):
     """
 
     _supervised = True
-    #: whether `_learn` needs the kernel values of all samples several times
+    #: whether `_learn_map` needs the kernel values of all samples several times
     _holds_features = False
     _parameter_constraints = BaseHasher._parameter_constraints | {
         "n_anchors": [Interval(Integral, 1, None, closed="left")],
@@ -94,25 +93,26 @@ class KernelHasher(BaseHasher):
         "random_state": ["random_state"],
     }
 
-    anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
-    gamma_: float
-    projection_: Annotated[npt.NDArray[Any], Array("n_anchors nbits")]
-    intercept_: Annotated[npt.NDArray[Any], Array("nbits")]
+    anchors_ = from_function("anchors")
+    gamma_ = from_function("gamma")
+    projection_ = from_function("projection")
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        rng = check_random_state(self.random_state)
-        self.anchors_ = X[draw_indices(len(X), self.n_anchors, rng)].astype(np.float64, copy=False)
-        self.gamma_ = kernel_width(X, self.anchors_) if self.gamma is None else float(self.gamma)
-        features = KernelFeatures(X, self.anchors_, self.gamma_, hold=self._holds_features)
-        self.projection_, offset = self._learn(features, targets, rng)
-        self.intercept_ = offset - features.mean @ self.projection_
+    @property
+    def intercept_(self) -> npt.NDArray[np.float64]:
+        """What is added to the products of kernel values that are not centered."""
+        function: KernelFunction = self.function_
+        intercept: npt.NDArray[np.float64] = function.intercept - function.mean @ function.projection
+        return intercept
 
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        activations: npt.NDArray[np.float64] = gaussian_kernel(X, self.anchors_, self.gamma_) @ self.projection_
-        return activations + self.intercept_
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> KernelFunction:
+        anchors = X[draw_indices(len(X), self.n_anchors, rng)].astype(np.float64, copy=False)
+        gamma = kernel_width(X, anchors) if self.gamma is None else float(self.gamma)
+        features = KernelFeatures(X, anchors, gamma, hold=self._holds_features)
+        projection, offset = self._learn_map(features, targets, rng)
+        return KernelFunction(anchors, gamma, features.mean, projection, np.zeros(self.nbits) + offset)
 
     @abstractmethod
-    def _learn(
+    def _learn_map(
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         """Map of centered kernel values, of shape (n_anchors, nbits), and its offset."""
@@ -123,33 +123,13 @@ def draw_indices(n: int, max_drawn: int, rng: np.random.RandomState) -> npt.NDAr
     return np.sort(rng.choice(n, min(max_drawn, n), replace=False))
 
 
-def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
-    """Kernel values exp(-gamma |x - a|^2) of shape (n_samples, n_anchors), also for samples far from 0."""
-    from sklearn.metrics.pairwise import rbf_kernel  # slow to import, and the other shallow methods need none
-
-    offset = _offset(anchors)
-    values: npt.NDArray[np.float64] = rbf_kernel(_shifted(X, offset), _shifted(anchors, offset), gamma)
-    return values
-
-
-def _offset(anchors: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
-    """Offset to subtract if the anchors are far from 0, where |x|^2 + |a|^2 - 2 x.a loses digits; else None."""
-    some = anchors[:: -(-len(anchors) // N_MAX_SHIFT)]
-    mean = some.mean(axis=0)
-    return far_offset(mean, float(np.linalg.norm(some - mean)) / np.sqrt(some.size))
-
-
-def _shifted(X: npt.NDArray[Any], offset: npt.NDArray[np.float64] | None) -> npt.NDArray[Any]:
-    return X if offset is None else X - offset
-
-
 def kernel_width(X: npt.NDArray[Any], anchors: npt.NDArray[Any]) -> float:
     """Default gamma of exp(-gamma d^2): 2 over the mean squared distance of samples to anchors, or 1 if that is 0."""
-    offset = _offset(anchors)
-    near = _shifted(anchors, offset)
+    offset = offset_of(anchors)
+    near = shifted(anchors, offset)
     center = near.mean(axis=0)
     # the mean over all pairs, because the distances of the anchors to their mean cancel
     parts = gen_batches(len(X), PART_SIZE)
-    total = sum(np.square(_shifted(X[part], offset) - center).sum() for part in parts)
+    total = sum(np.square(shifted(X[part], offset) - center).sum() for part in parts)
     mean = total / len(X) + np.square(near - center).sum() / len(near)
     return float(2 / mean) if mean > 0 else 1.0

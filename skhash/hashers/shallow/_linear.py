@@ -2,29 +2,25 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from itertools import cycle, islice, pairwise
-from typing import Annotated, Any
+from itertools import cycle, islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, orthogonal_procrustes
 from scipy.sparse import issparse
 
-from skhash._validation import OPTIONAL, Array, evenly_spaced, far_offset
-from skhash.base import BaseHasher
+from skhash._validation import evenly_spaced, far_offset
+from skhash.base import BaseHasher, from_function
 from skhash.codes import binarize, signs
-
-#: samples that are centered at a time, so that they stay in the cache (benchmarks/encode.py). It is a multiple of 4, 6,
-#: 8, 12 and 16, the block sizes of BLAS, so that the parts have the rounding of the product of all samples
-N_CENTERED = 768
-N_MAX_PRODUCTS = 2**18  # with fewer, limiting the threads of BLAS takes longer (benchmarks/one_sample.py)
+from skhash.functions import LinearFunction
 
 
 class LinearHasher(BaseHasher):
     """Base class of hashers with the activations ``(x - mean_) @ projection_``.
 
-    A subclass returns `projection_`, of shape (n_features, nbits), from `_learn(X, targets)`,
-    where `X` holds the centered training samples.
+    A subclass returns the map, of shape (n_features, nbits), from `_learn_map(X, targets, rng)`, where `X` holds the
+    centered training samples and `rng` is a RandomState.
 
     Parameters
     ----------
@@ -42,7 +38,7 @@ class LinearHasher(BaseHasher):
     >>> import numpy as np
     >>> from skhash.hashers.shallow import LinearHasher
     >>> class FirstFeatures(LinearHasher):
-    ...     def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+    ...     def _learn_map(self, X, targets, rng):
     ...         return np.eye(X.shape[1], self.nbits)
     >>> FirstFeatures(1).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
     array([[0],
@@ -51,9 +47,9 @@ class LinearHasher(BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | {"random_state": ["random_state"]}
 
-    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
-    projection_: Annotated[npt.NDArray[Any], Array("n_features nbits")]
-    scale_: Annotated[npt.NDArray[Any], Array("n_features", minimum=0), OPTIONAL]
+    mean_ = from_function("mean")
+    scale_ = from_function("spread")
+    projection_ = from_function("projection")
 
     def __init__(
         self,
@@ -68,29 +64,15 @@ class LinearHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        centered, self.mean_ = center(X)
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> LinearFunction:
+        centered, mean = center(X)
         scale = spread(centered)  # before a subclass may change the samples
-        self.projection_ = self._learn(centered, targets).astype(X.dtype, copy=False)
-        self.scale_ = scale
+        projection = self._learn_map(centered, targets, rng)
+        return LinearFunction(mean, np.asfortranarray(projection, X.dtype), spread=scale)
 
     @abstractmethod
-    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         """Map of centered samples, of shape (n_features, nbits)."""
-
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        dtype = np.result_type(X, self.mean_, self.projection_)
-        activations = np.empty((X.shape[0], self.projection_.shape[1]), dtype=dtype)
-        starts = range(0, max(1, X.shape[0] - N_CENTERED + 1), N_CENTERED)  # the last part has no fewer samples
-        for start, stop in pairwise([*starts, X.shape[0]]):
-            np.matmul(X[start:stop] - self.mean_, self.projection_, out=activations[start:stop])
-        return activations
-
-    def _project_small(self, X: Any) -> npt.NDArray[Any] | None:
-        if issparse(X) or X.shape[0] * self.projection_.size > N_MAX_PRODUCTS:
-            return None
-        activations: npt.NDArray[Any] = np.einsum("ij,jk->ik", X - self.mean_, self.projection_)
-        return activations
 
 
 def center(X: npt.NDArray[Any], dtype: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

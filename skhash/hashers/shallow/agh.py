@@ -33,6 +33,7 @@ and f^T L f is smallest at beta = u^T L f0 / u^T L u.
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -43,12 +44,13 @@ from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
 from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation import Array
-from skhash.base import BaseHasher
+from skhash.base import BaseHasher, from_function
+from skhash.functions import ArrayFunction
 from skhash.hashers.shallow._linear import center, orthonormal_map
 
 _MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
@@ -105,6 +107,42 @@ def _second_thresholds(Y: npt.NDArray[np.float64], Z: csr_array) -> npt.NDArray[
     return thresholds
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class AnchorGraphFunction(ArrayFunction):
+    """A map of the weights of the nearest anchors, and second bits, which split both sides of the first ones."""
+
+    mean: Annotated[npt.NDArray[Any], Array("n_features")]
+    anchors: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
+    n_neighbors: Annotated[int, Array("", "i", minimum=1)]
+    gamma: Annotated[float, Array("")]
+    projection: Annotated[npt.NDArray[Any], Array("n_anchors n_columns")]
+    thresholds: Annotated[npt.NDArray[Any], Array("2 n_halved")]
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return int(self.projection.shape[1] + self.thresholds.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (len(self.mean),)
+
+    def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        Z, _ = _anchor_weights(X, self.anchors, self.n_neighbors, 1 / self.gamma, self.mean)
+        Y = Z @ self.projection
+        halved = Y[:, : self.thresholds.shape[1]]
+        below, above = self.thresholds
+        return np.hstack([Y, np.where(halved >= 0, halved - above, below - halved)])
+
+    def first(self, nbits: int) -> "AnchorGraphFunction":
+        """Function of the first bits, see :meth:`HashFunction.first`."""
+        n_columns = self.projection.shape[1]
+        projection, thresholds = self.projection[:, :nbits], self.thresholds[:, : max(nbits - n_columns, 0)]
+        return replace(self, projection=projection.copy(order="K"), thresholds=thresholds.copy(order="K"))
+
+
 class AGHHasher(BaseHasher):
     """Signs of the smoothest functions on a graph of samples that share anchors.
 
@@ -152,10 +190,10 @@ class AGHHasher(BaseHasher):
         Number of iterations of k-means.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : HashFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -182,12 +220,12 @@ class AGHHasher(BaseHasher):
         "random_state": ["random_state"],
     }
 
-    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
-    anchors_: Annotated[npt.NDArray[Any], Array("n_anchors n_features")]
-    gamma_: float
-    projection_: Annotated[npt.NDArray[Any], Array("n_anchors n_columns")]
+    mean_ = from_function("mean")
+    anchors_ = from_function("anchors")
+    gamma_ = from_function("gamma")
+    projection_ = from_function("projection")
     eigenvalues_: Annotated[npt.NDArray[Any], Array("n_eigenvalues")]
-    thresholds_: Annotated[npt.NDArray[Any], Array("2 n_halved")]
+    thresholds_ = from_function("thresholds")
     n_iter_: int
 
     def __init__(
@@ -213,20 +251,19 @@ class AGHHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        rng = check_random_state(self.random_state)
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> AnchorGraphFunction:
         # rounded distances would change the nearest anchors; k-means changes its samples in their last digits
         anchors, self.n_iter_ = self._draw_anchors(center(X, np.float64)[0], rng)
         # not X - mean_, which is rounded for samples that are far from 0
-        centered, self.mean_ = center(X, np.float64)
+        centered, mean = center(X, np.float64)
         Z, t = _anchor_weights(centered, anchors, self.n_neighbors, None if self.gamma is None else 1 / self.gamma)
-        self.gamma_ = 1 / t
         used = Z.sum(axis=0) > 0  # the others are near no sample
-        self.anchors_, Z = anchors[used], Z[:, used]
+        anchors, Z = anchors[used], Z[:, used]
         n_columns = -(-self.nbits // self.n_layers)
         W, self.eigenvalues_ = _anchor_graph_map(Z, n_columns)
-        self.projection_ = W if W.shape[1] == n_columns else W @ orthonormal_map(W.shape[1], n_columns, rng)
-        self.thresholds_ = _second_thresholds((Z @ self.projection_)[:, : self.nbits - n_columns], Z)
+        projection = W if W.shape[1] == n_columns else W @ orthonormal_map(W.shape[1], n_columns, rng)
+        thresholds = _second_thresholds((Z @ projection)[:, : self.nbits - n_columns], Z)
+        return AnchorGraphFunction(mean, anchors, int(self.n_neighbors), 1 / t, projection, thresholds)
 
     def _draw_anchors(
         self, X: npt.NDArray[np.float64], rng: np.random.RandomState
@@ -238,10 +275,3 @@ class AGHHasher(BaseHasher):
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than clusters
             anchors: npt.NDArray[np.float64] = np.unique(kmeans.fit(X).cluster_centers_, axis=0)
         return anchors, int(kmeans.n_iter_)
-
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        Z, _ = _anchor_weights(X, self.anchors_, int(self.n_neighbors), 1 / self.gamma_, self.mean_)
-        Y = Z @ self.projection_
-        halved = Y[:, : self.thresholds_.shape[1]]
-        below, above = self.thresholds_
-        return np.hstack([Y, np.where(halved >= 0, halved - above, below - halved)])

@@ -30,6 +30,7 @@ from sklearn.utils import gen_batches
 
 from skhash._compat import Interval, StrOptions
 from skhash.codes import binarize
+from skhash.functions import KernelFunction
 from skhash.hashers._ranking_lists import draw_ranking_lists
 from skhash.hashers.shallow._gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
 from skhash.hashers.shallow._linear import center
@@ -177,10 +178,10 @@ class BREHasher(KernelHasher):
         Number of rounds.
     affinity_ : callable or None
         The fitted affinity, None if distances are reconstructed and no affinity is given.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : KernelFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -250,10 +251,10 @@ class BREHasher(KernelHasher):
     def _supervised(self) -> bool:  # type: ignore[override]  # a class attribute of the other hashers
         return self.reconstruct == "affinity"
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        return super()._fit(X, targets if self._supervised else X)
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> KernelFunction:
+        return super()._learn(X, targets if self._supervised else X, rng)
 
-    def _learn(
+    def _learn_map(
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         labeled = draw_indices(features.shape[0], self.max_samples, rng)

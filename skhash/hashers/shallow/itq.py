@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash.hashers.shallow._linear import LinearHasher, principal_map, quantizing_rotation
@@ -49,10 +48,10 @@ class ITQHasher(LinearHasher):
         Principal directions times the rotation.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : LinearFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -92,7 +91,6 @@ class ITQHasher(LinearHasher):
         super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.n_iter = n_iter
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
-        rng = check_random_state(self.random_state)
+    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         directions = principal_map(X, self.nbits, rng)
         return directions @ quantizing_rotation(X @ directions, self.n_iter, rng, N_MAX_SAMPLES)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular, svd
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
 from skhash._encoding import ENCODE_BATCH_SIZE
@@ -73,10 +73,10 @@ class ITQCCAHasher(LinearHasher):
         The canonical correlations, descending.
     affinity_ : callable
         The fitted affinity.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : LinearFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -117,10 +117,10 @@ class ITQCCAHasher(LinearHasher):
         self.n_iter = n_iter
         self.ridge = ridge
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
+    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         labels = label_matrix(self.affinity_, targets)
         directions, self.correlations_ = _canonical_directions(X, labels - labels.mean(axis=0), self.ridge)
         scaled = (directions * self.correlations_)[:, : self.nbits]
         scaled = np.pad(scaled, ((0, 0), (0, self.nbits - scaled.shape[1])))
         embedded = np.concatenate([X[batch] @ scaled for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)])
-        return scaled @ quantizing_rotation(embedded, self.n_iter, check_random_state(self.random_state))
+        return scaled @ quantizing_rotation(embedded, self.n_iter, rng)

@@ -102,10 +102,10 @@ class KSHHasher(KernelHasher):
         Maximum number of iterations over all bits.
     affinity_ : callable
         The fitted affinity.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : KernelFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -156,7 +156,7 @@ class KSHHasher(KernelHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(
+    def _learn_map(
         self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         compared = draw_indices(features.shape[0], self.max_samples, rng)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.utils import check_random_state
 
+from skhash.functions import LinearFunction
 from skhash.hashers.shallow._linear import LinearHasher, spread
 
 
@@ -41,10 +41,10 @@ class LSHHasher(LinearHasher):
         The random directions.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : LinearFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -63,26 +63,16 @@ class LSHHasher(LinearHasher):
 
     _takes_sparse = True
 
-    def _fit(self, X: Any, targets: Any) -> None:
-        self.mean_ = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        self.projection_ = self._learn(X, targets).astype(X.dtype, copy=False)
-        self.scale_ = spread(X)
+    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState) -> LinearFunction:
+        mean = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        projection = self._learn_map(X, targets, rng).astype(X.dtype, copy=False)
+        return LinearFunction(mean, projection, spread=spread(X))
 
-    def _learn(self, X: Any, targets: Any) -> npt.NDArray[Any]:
-        rng: np.random.RandomState = check_random_state(self.random_state)
+    def _learn_map(self, X: Any, targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         return rng.standard_normal((X.shape[1], self.nbits))
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         return True
-
-    def _project(self, X: Any) -> npt.NDArray[Any]:
-        if not sparse.issparse(X):
-            return super()._project(X)
-        projection = self.projection_.astype(np.float64, copy=False)
-        # both products sum in the same order, so that a sample that equals the mean has the activation 0
-        mean = sparse.csr_array(self.mean_[None].astype(np.float64))
-        activations = X.astype(np.float64) @ projection - mean @ projection
-        return np.asarray(activations, dtype=X.dtype)
 
 
 def _sparse_means(X: Any) -> npt.NDArray[Any]:

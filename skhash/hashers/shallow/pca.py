@@ -5,8 +5,8 @@ h_k(x) = sign(<v_k, x - mean>), v_k the k-th eigenvector of the covariance.
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
 
 from skhash.hashers.shallow._linear import LinearHasher, principal_map
 
@@ -35,10 +35,10 @@ class PCAHasher(LinearHasher):
         The principal directions.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : LinearFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -55,8 +55,8 @@ class PCAHasher(LinearHasher):
     0.36
     """
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any) -> npt.NDArray[Any]:
-        return principal_map(X, self.nbits, check_random_state(self.random_state))
+    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
+        return principal_map(X, self.nbits, rng)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
-        return self._nbits <= min(self.n_features_in_, n_samples)  # else a random map mixes the components
+        return self._n_features_out <= min(self.n_features_in_, n_samples)  # else a random map mixes the components

@@ -15,13 +15,15 @@ so that eps need not be known.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import Array
-from skhash.base import BaseHasher
+from skhash.base import BaseHasher, from_function
+from skhash.functions import ArrayFunction
 from skhash.hashers.shallow._linear import center, principal_map
 
 
@@ -33,6 +35,34 @@ def _smoothest_eigenfunctions(
     frequencies = np.arange(1, nbits + 1)[:, None] / lengths
     smallest = np.argsort(frequencies, axis=None, kind="stable")[:nbits]
     return smallest % len(lengths), smallest // len(lengths) + 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpectralFunction(ArrayFunction):
+    """Sinusoids along principal components."""
+
+    mean: Annotated[npt.NDArray[Any], Array("n_features")]
+    components: Annotated[npt.NDArray[Any], Array("n_features n_axes")]
+    starts: Annotated[npt.NDArray[Any], Array("n_axes")]
+    lengths: Annotated[npt.NDArray[Any], Array("n_axes")]
+    axes: Annotated[npt.NDArray[Any], Array("nbits", "i", below="n_axes")]
+    modes: Annotated[npt.NDArray[Any], Array("nbits", "i")]
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return len(self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (len(self.mean),)
+
+    def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        positions = ((X - self.mean) @ self.components - self.starts) / self.lengths
+        activations: npt.NDArray[Any] = np.cos(np.pi * self.modes * positions[:, self.axes])
+        return activations
 
 
 class SpectralHasher(BaseHasher):
@@ -66,10 +96,10 @@ class SpectralHasher(BaseHasher):
         Mode m of each bit. Its sinusoid has m half-waves from a to b.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : HashFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -86,12 +116,12 @@ class SpectralHasher(BaseHasher):
     0.39
     """
 
-    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
-    components_: Annotated[npt.NDArray[Any], Array("n_features n_axes")]
-    starts_: Annotated[npt.NDArray[Any], Array("n_axes")]
-    lengths_: Annotated[npt.NDArray[Any], Array("n_axes")]
-    axes_: Annotated[npt.NDArray[Any], Array("nbits", "i", below="n_axes")]
-    modes_: Annotated[npt.NDArray[Any], Array("nbits", "i")]
+    mean_ = from_function("mean")
+    components_ = from_function("components")
+    starts_ = from_function("starts")
+    lengths_ = from_function("lengths")
+    axes_ = from_function("axes")
+    modes_ = from_function("modes")
 
     def __init__(
         self, nbits: int = 32, *, affinity: str | Callable[..., Any] = "auto", store_database: bool = True
@@ -100,8 +130,8 @@ class SpectralHasher(BaseHasher):
         self.affinity = affinity
         self.store_database = store_database
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        centered, self.mean_ = center(X)
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> SpectralFunction:
+        centered, mean = center(X)
         # there are enough principal components, so that none is drawn at random
         components = principal_map(centered, min(self.nbits, *X.shape), rng=None).astype(X.dtype, copy=False)
         projected = centered @ components
@@ -109,10 +139,5 @@ class SpectralHasher(BaseHasher):
         real = lengths > np.finfo(X.dtype).eps * np.abs(X).max()  # above rounding errors
         if not real.any():  # equal samples have equal codes
             real[0], lengths[0] = True, 1
-        self.components_, self.starts_, self.lengths_ = components[:, real], starts[real], lengths[real]
-        self.axes_, self.modes_ = _smoothest_eigenfunctions(self.lengths_, self.nbits)
-
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        positions = ((X - self.mean_) @ self.components_ - self.starts_) / self.lengths_
-        activations: npt.NDArray[Any] = np.cos(np.pi * self.modes_ * positions[:, self.axes_])
-        return activations
+        axes, modes = _smoothest_eigenfunctions(lengths[real], self.nbits)
+        return SpectralFunction(mean, components[:, real], starts[real], lengths[real], axes, modes)

@@ -15,17 +15,18 @@ until, over the pairs, mean |o_ij - n / 4| <= eps_m n / 4 and std o_ij <= eps_s 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_random_state
 
 from skhash._compat import Interval
 from skhash._validation import Array
-from skhash.base import BaseHasher
+from skhash.base import BaseHasher, from_function
+from skhash.functions import ArrayFunction
 from skhash.hashers.shallow._linear import center
 
 _N_START = 5  # number of samples whose mean is a first pivot, near the center, where spheres overlap
@@ -67,6 +68,30 @@ def _spread_pivots(
     return nearest, n_iter
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SphericalFunction(ArrayFunction):
+    """Distances to the surfaces of spheres, positive inside."""
+
+    mean: Annotated[npt.NDArray[Any], Array("n_features")]
+    pivots: Annotated[npt.NDArray[Any], Array("nbits n_features")]
+    radii: Annotated[npt.NDArray[Any], Array("nbits")]
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return len(self.radii)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (len(self.mean),)
+
+    def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        activations: npt.NDArray[np.float64] = self.radii - euclidean_distances(X - self.mean, self.pivots)
+        return activations
+
+
 class SphericalHasher(BaseHasher):
     """Bits by hyperspheres that hold half of the samples each and overlap by a quarter.
 
@@ -103,10 +128,10 @@ class SphericalHasher(BaseHasher):
         Number of iterations.
     affinity_ : callable or None
         The fitted affinity, None if `fit` had no targets.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    function_ : HashFunction
+        What was learned, see :mod:`skhash.functions`.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -131,9 +156,9 @@ class SphericalHasher(BaseHasher):
         "random_state": ["random_state"],
     }
 
-    mean_: Annotated[npt.NDArray[Any], Array("n_features")]
-    pivots_: Annotated[npt.NDArray[Any], Array("nbits n_features")]
-    radii_: Annotated[npt.NDArray[Any], Array("nbits")]
+    mean_ = from_function("mean")
+    pivots_ = from_function("pivots")
+    radii_ = from_function("radii")
     n_iter_: int
 
     def __init__(
@@ -155,16 +180,11 @@ class SphericalHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> SphericalFunction:
         # in float64, since pivots may be so far that distances in float32 are equal
-        X, self.mean_ = center(X, np.float64)
-        first = check_random_state(self.random_state).randint(len(X), size=(self.nbits, _N_START))
-        start = X[first].mean(axis=1)
-        self.pivots_, self.n_iter_ = _spread_pivots(X, start, self.tol_mean, self.tol_std, self.max_iter)
-        radii = _balancing_radii(euclidean_distances(X, self.pivots_))
+        X, mean = center(X, np.float64)
+        start = X[rng.randint(len(X), size=(self.nbits, _N_START))].mean(axis=1)
+        pivots, self.n_iter_ = _spread_pivots(X, start, self.tol_mean, self.tol_std, self.max_iter)
+        radii = _balancing_radii(euclidean_distances(X, pivots))
         # slightly larger, so that samples on the sphere are inside despite rounding
-        self.radii_ = radii + 1e-8 * radii.max()
-
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        activations: npt.NDArray[np.float64] = self.radii_ - euclidean_distances(X - self.mean_, self.pivots_)
-        return activations
+        return SphericalFunction(mean, pivots, radii + 1e-8 * radii.max())

@@ -24,21 +24,20 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.utils import check_random_state
 
 from skhash._compat import HasMethods, Interval, StrOptions
 from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.codes import signs
+from skhash.functions import HashFunction
 from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
-from skhash.hashers.structhash._hash_functions import (
-    FAMILIES,
-    ClassifierFunctions,
+from skhash.hashers.structhash._columns import (
+    ClassifierColumns,
     Column,
-    KernelFunctions,
-    LinearFunctions,
-    StumpFunctions,
-    family_of,
+    Columns,
+    KernelColumns,
+    LinearColumns,
+    StumpColumns,
     find_column,
 )
 
@@ -86,7 +85,7 @@ class ColumnGenerationHasher(BaseHasher):
         "n_relevant": [Interval(Integral, 1, None, closed="left")],
         "n_irrelevant": [Interval(Integral, 1, None, closed="left")],
         "n_queries": [Interval(Integral, 1, None, closed="left")],
-        "hash_function": [StrOptions(set(FAMILIES)), HasMethods(["fit", "decision_function"])],
+        "hash_function": [StrOptions({"linear", "kernel", "stump", "trees"}), HasMethods(["fit", "decision_function"])],
         "n_anchors": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "ridge": [Interval(Real, 0, None, closed="left"), None],
@@ -98,7 +97,6 @@ class ColumnGenerationHasher(BaseHasher):
 
     C_: float
     optimal_: bool
-    functions_: dict[str, Any]
     bit_weights_path_: Annotated[npt.NDArray[Any], Array("nbits nbits", minimum=0)]
     bit_weights_: Annotated[npt.NDArray[Any], Array("nbits", minimum=0)]
     effective_bits_: float
@@ -114,7 +112,6 @@ class ColumnGenerationHasher(BaseHasher):
         super()._cut(nbits)
         self.optimal_ = self.optimal_ and len(self.history_) < nbits
         self.history_ = self.history_[:nbits]
-        self.functions_ = family_of(self.hash_function).truncate(self.functions_, nbits)
         self._store_weights(path[:nbits, :nbits])
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
@@ -132,15 +129,6 @@ class ColumnGenerationHasher(BaseHasher):
         """Entries of `history_` that only this method has."""
         return {}
 
-    def _check_stored(self, lengths: dict[str, int]) -> None:
-        stored = family_of(self.hash_function).stored
-        if self.functions_.keys() != stored.keys():
-            raise ValueError(
-                f"`functions_` must have the keys {sorted(stored)}. Got {sorted(self.functions_)} instead."
-            )
-        for name, array in stored.items():
-            array.check(f"functions_.{name}", np.asarray(self.functions_[name]), lengths)
-
     def _n_tasks(self) -> int:
         return self.nbits
 
@@ -151,15 +139,14 @@ class ColumnGenerationHasher(BaseHasher):
             installed = ", ".join(cvxpy.installed_solvers())
             raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
-        rng = check_random_state(self.random_state)
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> HashFunction:
         lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
-        functions = self._hash_functions(X, rng)
+        columns = self._columns(X, rng)
         known, parameters = np.zeros((len(X), 0)), []  # the bits so far, as -1 and 1
 
         def find(A: Any, min_gain: float = 0.0) -> Column | None:
-            return find_column(functions, A, known, rng, min_gain)
+            return find_column(columns, A, known, rng, min_gain)
 
         self.C_, column = self._first_column(find(pair_matrix))
         master = make_master_problem(self.C_)
@@ -179,7 +166,7 @@ class ColumnGenerationHasher(BaseHasher):
             parameters.append(column.parameters)
             master.add_bit(column.bits)
             master.optimize()
-            self.functions_ = functions.combine(parameters)
+            self.function_ = columns.function(parameters, self.nbits)
             weights_path[bit:, : bit + 1] = master.solution.weights  # later rows have them until the next bit
             self._store_weights(weights_path)
             self.history_.append(self._history_entry(column.gain, master, start))
@@ -189,6 +176,7 @@ class ColumnGenerationHasher(BaseHasher):
             if context.call_on_fit_task_end(estimator=self, X=X, y=targets, reconstruction_attributes=reconstruction):
                 break
         self._check_weights()
+        return self.function_
 
     def _check_weights(self) -> None:
         """Raise ValueError if no bit has a weight."""
@@ -198,23 +186,23 @@ class ColumnGenerationHasher(BaseHasher):
                 f"{len(self.history_)} bits at 0 to within tol={self.tol:g}. Increase C or nbits."
             )
 
-    def _hash_functions(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Any:
-        """Hash functions of the family that `hash_function` chooses, ready for a search on training samples."""
+    def _columns(self, X: npt.NDArray[np.floating], rng: np.random.RandomState) -> Columns:
+        """Columns of the family that `hash_function` chooses, ready for a search on training samples."""
         kind = self.hash_function
         if kind == "linear" or kind == "kernel":
             ridge = self._default_ridges[kind] if self.ridge is None else self.ridge
             if kind == "linear":
-                return LinearFunctions(X, ridge, self.n_starts)
-            return KernelFunctions(X, ridge, self.n_starts, self.n_anchors, self.gamma, rng)
+                return LinearColumns(X, ridge, self.n_starts)
+            return KernelColumns(X, ridge, self.n_starts, self.n_anchors, self.gamma, rng)
         samples: npt.NDArray[np.float64] = X.astype(np.float64, copy=False)
         if kind == "stump":
-            return StumpFunctions(samples)
+            return StumpColumns(samples)
         if kind == "trees":
             leaf_size = min(20, max(1, len(X) // 10))  # the default of 20 needs at least 40 samples
             trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=leaf_size)
             # with more values than bins, each fit would spend most of its time on weighted quantiles
-            return ClassifierFunctions(samples, trees, self.n_starts, trees.max_bins)
-        return ClassifierFunctions(samples, kind, self.n_starts)
+            return ClassifierColumns(samples, trees, self.n_starts, trees.max_bins)
+        return ClassifierColumns(samples, kind, self.n_starts)
 
     def _first_column(self, first: Column | None) -> tuple[float, Column]:
         """C, chosen by the gain that the first column has for C = 1, and this column for C."""
@@ -268,8 +256,3 @@ class ColumnGenerationHasher(BaseHasher):
         self.bit_weights_path_, self.bit_weights_ = weights, weights[-1].copy()
         total, squares = self.bit_weights_.sum(), self.bit_weights_ @ self.bit_weights_
         self.effective_bits_ = float(total**2 / max(squares, np.finfo(np.float64).tiny))
-
-    def _project(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        learned = family_of(self.hash_function).activations(self.functions_, X)
-        surplus = np.ones((len(X), self._nbits - learned.shape[1]))
-        return np.hstack([learned, surplus])

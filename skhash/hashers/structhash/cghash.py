@@ -79,8 +79,9 @@ class CGHashHasher(ColumnGenerationHasher):
         (sum w)^2 / sum w^2.
     C_ : float
         The C that was used.
-    functions_ : dict
-        Parameters of the hash functions.
+    function_ : HashFunction
+        The learned bits: a :class:`~skhash.functions.LinearFunction` or
+        :class:`~skhash.functions.KernelFunction`, or stumps or classifiers.
     history_ : list of dict
         One entry per learned bit: "bit"; "column_gain", which the optimality test compares with 1;
         "loss", the sum of the slacks; "objective"; "bound", its lower bound over these bits, by the
@@ -90,10 +91,8 @@ class CGHashHasher(ColumnGenerationHasher):
         stumps only.
     affinity_ : callable
         The fitted affinity.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 

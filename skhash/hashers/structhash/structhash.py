@@ -12,7 +12,7 @@ lambda of the constraints, the next bit maximizes (eq. 14, with the 1/m that it 
 
 and improves the objective only if that exceeds 1. Cutting planes (`_cutting_planes`) of the most
 violated rankings (`_oracles`) solve each restricted master problem to a proven gap;
-`_hash_functions` learns the bits.
+`_columns` learns the bits.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
+from skhash.functions import HashFunction
 from skhash.hashers._ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import GAINS
@@ -97,8 +98,9 @@ class StructHashHasher(ColumnGenerationHasher):
         (sum w)^2 / sum w^2.
     C_ : float
         The C that was used.
-    functions_ : dict
-        Parameters of the hash functions.
+    function_ : HashFunction
+        The learned bits: a :class:`~skhash.functions.LinearFunction` or
+        :class:`~skhash.functions.KernelFunction`, or stumps or classifiers.
     history_ : list of dict
         One entry per learned bit: "bit"; "column_gain", which the optimality test compares with 1;
         "loss", the mean violation; "objective"; "bound", its lower bound over these bits, with the
@@ -110,10 +112,8 @@ class StructHashHasher(ColumnGenerationHasher):
         Maximum number of cuts over all bits.
     affinity_ : callable
         The fitted affinity.
-    database_codes_ : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes of the training samples.
-    database_y_ : array of shape (n_samples, ...)
-        Targets of the training samples.
+    database_ : Database or None
+        Packed codes `codes` and targets `y` of the training samples; None with ``store_database=False``.
     n_features_in_ : int
         Number of features seen during `fit`.
 
@@ -199,7 +199,6 @@ class StructHashHasher(ColumnGenerationHasher):
         return int(max(entry["n_iter"] for entry in self.history_))
 
     def _check_stored(self, lengths: dict[str, int]) -> None:
-        super()._check_stored(lengths)
         if not self.history_ or not all(isinstance(entry.get("n_iter"), int) for entry in self.history_):
             raise ValueError("`history_` must have an int 'n_iter' for each bit.")
 
@@ -211,9 +210,9 @@ class StructHashHasher(ColumnGenerationHasher):
                 f"Got {self.k} for {self.objective!r} instead."
             )
 
-    def _fit(self, X: npt.NDArray[Any], targets: Any) -> None:
+    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> HashFunction:
         self._metric = "ndcg" if self.objective == "ndcg" else "ap"
-        super()._fit(X, targets)
+        return super()._learn(X, targets, rng)
 
     def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
         from skhash.hashers.structhash._cutting_planes import CuttingPlanes

@@ -41,7 +41,7 @@ def test_early_stopping_returns_the_best_epoch(digits):
     assert len(values) == hasher.n_epochs_ == min(best + 1 + 2, 30)
     assert_array_equal(hasher.project(digits.X_query), callback.epochs[best].project(digits.X_query))
     assert (hasher.project(digits.X_query) != callback.epochs[-1].project(digits.X_query)).any()
-    assert len(hasher.database_y_) == len(digits.y)  # the database has held-out samples, too
+    assert len(hasher.database_.y) == len(digits.y)  # the database has held-out samples, too
 
 
 def test_a_training_that_diverges_in_the_last_step_of_an_epoch_says_so(digits):

@@ -83,7 +83,7 @@ def test_kinds_of_images(images, fitted, kind, tmp_path):
     if kind == "Dataset":
         assert hasher.score(given) == hasher.score(X, y)
     assert_array_equal(hasher.encode(given), fitted.encode(X))
-    assert_array_equal(hasher.database_codes_, fitted.database_codes_)
+    assert_array_equal(hasher.database_.codes, fitted.database_.codes)
 
 
 def test_augmentation_of_images(images):
@@ -93,7 +93,7 @@ def test_augmentation_of_images(images):
     assert versions.shape == batch.shape
     assert (versions != batch).any()
     runs = [TALRHasher(8, backbone="conv", augment=a, **OPTIONS).fit(X, y) for a in (None, "auto", "auto")]
-    assert_array_equal(runs[1].database_codes_, runs[2].database_codes_)
+    assert_array_equal(runs[1].database_.codes, runs[2].database_.codes)
     assert runs[0].history_ != runs[1].history_
 
 
@@ -175,7 +175,7 @@ def test_targets_of_a_dataset_are_used(images):
     X, y = images
     data = Dataset(X, np.zeros(len(X)))
     data.targets = y  # does not read the samples
-    assert_array_equal(TALRHasher(8, **OPTIONS).fit(data).database_y_, y)
+    assert_array_equal(TALRHasher(8, **OPTIONS).fit(data).database_.y, y)
 
 
 def test_a_dataset_of_samples_alone_has_no_targets(images):
@@ -203,7 +203,7 @@ def test_an_affinity_of_samples_compares_those_of_a_dataset(images, vectors):
     options = OPTIONS | {"affinity": DistanceAffinity(percentiles=(20,), levels=(1,))}
     expected = TALRHasher(8, **options).fit(vectors)
     hasher = TALRHasher(8, **options).fit(Dataset(vectors, y))
-    assert_array_equal(hasher.database_codes_, expected.database_codes_)
+    assert_array_equal(hasher.database_.codes, expected.database_.codes)
     for data in (vectors, Dataset(vectors, y), torch.utils.data.StackDataset(torch.from_numpy(vectors))):
         assert hasher.score(data) == expected.score(vectors)
 
@@ -250,5 +250,5 @@ def test_a_dataset_is_read_by_slices(early_stopping):
 
     hasher = TALRHasher(4, early_stopping=early_stopping, **OPTIONS | {"n_epochs": 1, "batch_size": 500})
     expected = clone(hasher).fit(X, y)
-    assert_array_equal(hasher.fit(Counted(), y).database_codes_, expected.database_codes_)
+    assert_array_equal(hasher.fit(Counted(), y).database_.codes, expected.database_.codes)
     assert 500 <= max(most) <= 4096 + 1

@@ -80,7 +80,7 @@ def test_another_training_is_refused(few, tmp_path, case):
         resumed = make(tmp_path / "first", **second).fit(X, y, resume=True)
     fresh = make(None, **second).fit(X, y)
     assert resumed.history_ == fresh.history_
-    assert_array_equal(resumed.database_codes_, fresh.database_codes_)
+    assert_array_equal(resumed.database_.codes, fresh.database_.codes)
 
 
 @pytest.mark.parametrize("name", ["X", "y"])
@@ -102,7 +102,7 @@ def test_what_does_not_decide_the_weights_may_change(few, tmp_path):
     changes = {"store_database": False, "deterministic": True, "device": "cpu"}
     resumed = make(tmp_path / "b", **changes, learning_rate=unbroken.settings_["learning_rate"])
     assert resumed.fit(X, y, resume=True).history_ == unbroken.history_
-    assert_array_equal(resumed.encode(X), unbroken.database_codes_)
+    assert_array_equal(resumed.encode(X), unbroken.database_.codes)
 
 
 def test_a_training_without_a_seed_goes_on_with_its_own_start(few, tmp_path):
@@ -114,7 +114,7 @@ def test_a_training_without_a_seed_goes_on_with_its_own_start(few, tmp_path):
     again = make(tmp_path / "copy", OrthoHashHasher, **options).fit(X, y, resume=True)
     assert first.history_ == again.history_
     assert_array_equal(first.class_codes_, again.class_codes_)
-    assert_array_equal(first.database_codes_, again.database_codes_)
+    assert_array_equal(first.database_.codes, again.database_.codes)
 
 
 def test_the_samples_of_a_dataset_are_not_compared(few, tmp_path):
@@ -168,7 +168,7 @@ SCRIPT = """
         if len(sys.argv) == 2:
             from _helpers import StopAfter
             hasher.set_callbacks(StopAfter(2)).fit(X, y)
-        np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_codes_)
+        np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_.codes)
 """
 
 
@@ -183,5 +183,5 @@ def test_resumes_in_a_process_with_other_hashes_of_strings(tmp_path):
     assert len(list(folder.iterdir())) == 1
     before = torch.get_rng_state()
     names = runpy.run_path(str(script), run_name="script")
-    assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_codes_)
+    assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_.codes)
     torch.set_rng_state(before)

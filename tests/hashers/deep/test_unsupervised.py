@@ -27,7 +27,7 @@ def unlabeled(digits):
 def test_labels_are_not_needed_and_change_nothing(digits, unlabeled, Hasher):
     hasher = unlabeled[Hasher]
     assert not get_tags(hasher).target_tags.required
-    assert hasher.database_y_ is None
+    assert hasher.database_.y is None
     with pytest.raises(ValueError, match="y"):
         hasher.score(digits.X_query, digits.y_query)  # there are no targets to compare them with
     assert RetrievalScorer(database="fold")(hasher, digits.X_query, digits.y_query) > 0.2

@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from operator import attrgetter
 
 import cvxpy
 import numpy as np
@@ -30,8 +31,8 @@ each_family = pytest.mark.parametrize("family", FAMILIES, ids=FAMILY_IDS)
 
 def assert_same_fit(a, b, X):
     assert history_of(a) == history_of(b)
-    for name in ("bit_weights_", "bit_weights_path_", "effective_bits_", "C_", "optimal_", "database_codes_"):
-        assert_array_equal(getattr(a, name), getattr(b, name))
+    for name in ("bit_weights_", "bit_weights_path_", "effective_bits_", "C_", "optimal_", "database_.codes"):
+        assert_array_equal(attrgetter(name)(a), attrgetter(name)(b))
     assert_array_equal(a.encode(X), b.encode(X))
 
 
@@ -51,15 +52,15 @@ def test_prefix_gives_what_fewer_bits_would_have_been(few, fitted, make, family)
     assert_same_fit(shorter, short, few.X_query)
     assert shorter.get_params().keys() == short.get_params().keys()
     assert shorter.nbits == 2
-    assert_array_equal(shorter.database_y_, short.database_y_)
+    assert_array_equal(shorter.database_.y, short.database_.y)
     assert shorter.score(few.X_query, few.y_query) == short.score(few.X_query, few.y_query)
     assert_array_equal(longer.prefix(4).encode(few.X), longer.encode(few.X))
 
 
 def test_prefix_without_a_stored_database(few):
     hasher = cghash(hash_function="stump", nbits=2, store_database=False).fit(few.X, few.y)
-    assert hasher.database_codes_ is None
-    assert hasher.prefix(1).database_codes_ is None
+    assert hasher.database_ is None
+    assert hasher.prefix(1).database_ is None
 
 
 # --- the end of the search
@@ -153,7 +154,7 @@ def test_float32_samples_are_hashed_as_float64(few):
     X = few.X.astype(np.float32)
     for family in ("kernel", "linear", "stump"):
         hasher = cghash(nbits=2, hash_function=family).fit(X, few.y)
-        assert_array_equal(hasher.database_codes_, hasher.encode(X))
+        assert_array_equal(hasher.database_.codes, hasher.encode(X))
         assert_array_equal(hasher.transform(X), hasher.transform(X.astype(np.float64)))
 
 
@@ -192,7 +193,7 @@ def test_saved_hashers_are_equal(few, fitted, make, family, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES[3:], ids=["trees", "logistic"])
 def test_hashers_with_classifiers_cannot_be_saved(fitted, family, tmp_path):
-    with pytest.raises(TypeError, match=r"(functions_\.classifiers\.0|hash_function)"):
+    with pytest.raises(TypeError, match=r"(function_|hash_function)"):
         save(fitted(structhash, family), tmp_path / "hasher")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-r"""Hash functions, each learned as a column of the master problem.
+r"""Columns of the master problem: bits, and the families of hash functions that they come from.
 
 A new bit h should maximize sum_ij A_ij |h(x_i) - h(x_j)|; with s = 2h - 1 it minimizes
 s' A s. There are four families of hash functions:
@@ -13,8 +13,8 @@ s' A s. There are four families of hash functions:
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,9 @@ from sklearn.utils.validation import has_fit_parameter
 from skhash._threads import run_in_slices
 from skhash._validation import Array
 from skhash.codes import binarize, signs
-from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, gaussian_kernel, kernel_width
+from skhash.functions import ArrayFunction, HashFunction, KernelFunction, LinearFunction
+from skhash.functions.kernel import gaussian_kernel
+from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, kernel_width
 
 #: bits of the training samples, and the parameters of the hash function that computes them
 Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]
@@ -47,7 +49,7 @@ class Column:
 
 
 def find_column(
-    functions: Any,
+    columns: "Columns",
     A: Any,
     known: npt.NDArray[np.float64],
     rng: np.random.RandomState,
@@ -56,46 +58,41 @@ def find_column(
     """The column with the largest gain that is not in `known`, as -1 and 1, or None if no gain is above `min_gain`."""
     best: Column | None = None
     total = A.sum()
-    for candidates in functions.search(A, rng):
+    for candidates in columns.search(A, rng):
         for bits, parameters in candidates:
             s = signs(bits)
             is_known = (np.abs(s @ known) == len(s)).any() or abs(s.sum()) == len(s)
             gain = float(total - s @ (A @ s)) / 2
             if not is_known and (best is None or gain > best.gain):
                 best = Column(gain, bits, parameters)
-                if functions.best_first:
+                if columns.best_first:
                     break
         if best is not None and best.gain > min_gain:
             return best
     return None
 
 
-class HashFunctions:
-    """Base class of the families, which implement `search` and `activations`."""
+class Columns:
+    """Base class of the families, which implement `search` and `function`."""
 
     best_first = False  # whether the candidates come by descending gain
-    stored: ClassVar[dict[str, Array]]  #: what `combine` returns
-    shared: dict[str, Any] = {}  #: the parameters that all functions have in common
 
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """Parameters of all learned functions, as arrays whose last axis are the functions."""
-        return self.shared | {name: np.stack([p[name] for p in parameters], axis=-1) for name in parameters[0]}
+    def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
+        """Rounds of bits (n_samples,) with a large gain for a sparse pair matrix A, with their parameters."""
+        raise NotImplementedError
 
-    @classmethod
-    def truncate(cls, functions: dict[str, Any], nbits: int) -> dict[str, Any]:
-        """Combined parameters of the first `nbits` functions."""
-        learned = (name for name, array in cls.stored.items() if array.shape.endswith("n_learned"))
-        return functions | {name: functions[name][..., :nbits] for name in learned}
+    def function(self, parameters: list[dict[str, Any]], nbits: int) -> HashFunction:
+        """Function of the learned bits, and of constant ones up to `nbits`."""
+        raise NotImplementedError
 
 
-class LinearFunctions(HashFunctions):
+def _stacked(parameters: list[dict[str, Any]], name: str) -> npt.NDArray[Any]:
+    """A parameter of all learned bits; they are its last axis."""
+    return np.stack([p[name] for p in parameters], axis=-1)
+
+
+class LinearColumns(Columns):
     """Signs of linear maps of the centered features."""
-
-    stored: ClassVar[dict[str, Array]] = {
-        "mean": Array("n_features"),
-        "directions": Array("n_features n_learned"),
-        "intercepts": Array("n_learned"),
-    }
 
     def __init__(self, X: npt.NDArray[np.floating], ridge: float, n_starts: int) -> None:
         shape = len(X), int(self._features(X[:1]).shape[1])
@@ -119,7 +116,7 @@ class LinearFunctions(HashFunctions):
         for part in gen_batches(len(X), PART_SIZE):
             self._Z[part] = (self._features(X[part]) - mean) @ self._basis
         self._Z32 = self._Z.astype(np.float32)  # for searches, which need no more digits
-        self.n_starts, self.shared = n_starts, {"mean": mean}
+        self.n_starts, self.mean = n_starts, mean
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         """Features of samples; the hash functions are linear in them."""
@@ -148,21 +145,19 @@ class LinearFunctions(HashFunctions):
             for v in (start, end):
                 yield binarize(self._Z @ v[:-1] + v[-1]), {"directions": self._basis @ v[:-1], "intercepts": v[-1]}
 
-    @staticmethod
-    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of shape (n_samples, nbits) by combined parameters."""
-        return (X - functions["mean"]) @ functions["directions"] + functions["intercepts"]
+    def function(self, parameters: list[dict[str, Any]], nbits: int) -> HashFunction:
+        """Linear function of the learned bits, see :meth:`Columns.function`."""
+        return LinearFunction(self.mean, *self._map(parameters, nbits))
+
+    def _map(self, parameters: list[dict[str, Any]], nbits: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Directions and intercepts; a constant bit has the activation 1."""
+        n_constant = nbits - len(parameters)
+        directions = np.pad(_stacked(parameters, "directions"), ((0, 0), (0, n_constant)))
+        return np.asfortranarray(directions), np.append(_stacked(parameters, "intercepts"), np.ones(n_constant))
 
 
-class KernelFunctions(LinearFunctions):
+class KernelColumns(LinearColumns):
     """Signs of linear maps of Gaussian kernel values at anchors that are drawn from the training samples."""
-
-    stored = LinearFunctions.stored | {
-        "mean": Array("n_anchors"),
-        "directions": Array("n_anchors n_learned"),
-        "anchors": Array("n_anchors n_features"),
-        "gamma": Array(""),
-    }
 
     def __init__(
         self,
@@ -176,30 +171,63 @@ class KernelFunctions(LinearFunctions):
         self.anchors = X[draw_indices(len(X), n_anchors, rng)].astype(np.float64, copy=False)
         self.gamma = kernel_width(X, self.anchors) if gamma is None else float(gamma)
         super().__init__(X, ridge, n_starts)
-        self.shared |= {"anchors": self.anchors, "gamma": self.gamma}
 
     def _features(self, X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
         return gaussian_kernel(X.astype(np.float64, copy=False), self.anchors, self.gamma)
 
-    @staticmethod
-    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of shape (n_samples, nbits) by combined parameters."""
-        values = gaussian_kernel(X, functions["anchors"], functions["gamma"])
-        return LinearFunctions.activations(functions, values)
+    def function(self, parameters: list[dict[str, Any]], nbits: int) -> HashFunction:
+        """Kernel function of the learned bits, see :meth:`Columns.function`."""
+        return KernelFunction(self.anchors, self.gamma, self.mean, *self._map(parameters, nbits))
 
 
-class StumpFunctions(HashFunctions):
+@dataclass(frozen=True, eq=False, repr=False)
+class StumpFunction(ArrayFunction):
+    """Differences of single features and thresholds; a bit that is not learned has the activation 1."""
+
+    features: Annotated[npt.NDArray[Any], Array("n_learned", "i", minimum=0)]
+    thresholds: Annotated[npt.NDArray[Any], Array("n_learned")]
+    n_features: Annotated[int, Array("", "i", minimum=1)]
+    n_bits: Annotated[int, Array("", "i", minimum=1)]
+
+    def __post_init__(self) -> None:
+        if len(self.features) > self.n_bits or self.features.max(initial=0) >= self.n_features:
+            raise ValueError(f"`features` must be {self.n_bits} indices below {self.n_features}. Got {self.features}.")
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return self.n_bits
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (self.n_features,)
+
+    def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        return _with_constant_bits(X[:, self.features] - self.thresholds, self.nbits)
+
+    def first(self, nbits: int) -> "StumpFunction":
+        """Function of the first bits, see :meth:`HashFunction.first`."""
+        return StumpFunction(self.features[:nbits].copy(), self.thresholds[:nbits].copy(), self.n_features, nbits)
+
+
+def _with_constant_bits(learned: npt.NDArray[Any], nbits: int) -> npt.NDArray[Any]:
+    """Activations of learned bits, and 1 for the others."""
+    return np.hstack([learned, np.ones((len(learned), nbits - learned.shape[1]))])
+
+
+class StumpColumns(Columns):
     """Thresholds of single features, found by exhaustive search."""
 
     best_first = True
-    stored = {"features": Array("n_learned", "iu", below="n_features"), "thresholds": Array("n_learned")}
 
     def __init__(self, X: npt.NDArray[np.float64]) -> None:
         self._X = X
         self._ranks = np.stack([np.unique(x, return_inverse=True)[1] for x in X.T]).astype(np.int32)
 
     def search(self, A: Any, rng: np.random.RandomState | None = None) -> Iterator[Candidates]:
-        """The one round of a search, see :meth:`LinearFunctions.search`; `rng` is not used."""
+        """The one round of a search, see :meth:`Columns.search`; `rng` is not used."""
         yield self._all_stumps(A)
 
     def _all_stumps(self, A: Any) -> Candidates:
@@ -219,16 +247,57 @@ class StumpFunctions(HashFunctions):
             threshold = max(values[rank] / 2 + values[rank + 1] / 2, np.nextafter(values[rank], np.inf))
             yield binarize(self._X[:, feature] - threshold), {"features": feature, "thresholds": threshold}
 
-    @staticmethod
-    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of shape (n_samples, nbits) by combined parameters."""
-        return X[:, functions["features"]] - functions["thresholds"]
+    def function(self, parameters: list[dict[str, Any]], nbits: int) -> HashFunction:
+        """Function of the learned stumps, see :meth:`Columns.function`."""
+        features, thresholds = (_stacked(parameters, name) for name in ("features", "thresholds"))
+        return StumpFunction(features, thresholds, self._X.shape[1], nbits)
 
 
-class ClassifierFunctions(HashFunctions):
+@dataclass(frozen=True, eq=False)
+class ClassifierFunction(HashFunction):
+    """Decision functions of fitted classifiers; a bit that is not learned has the activation 1."""
+
+    classifiers: list[Any]
+    n_features: int
+    n_bits: int
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return self.n_bits
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (self.n_features,)
+
+    def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        learned = np.stack([classifier.decision_function(X) for classifier in self.classifiers], axis=1)
+        return _with_constant_bits(learned, self.nbits)
+
+    def queries(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Real queries of samples, the activations."""
+        return self.activations(X)
+
+    def uses_threads(self, n_samples: int) -> bool:
+        """Whether so many samples may use threads; classifiers may."""
+        return True
+
+    def first(self, nbits: int) -> "ClassifierFunction":
+        """Function of the first bits, see :meth:`HashFunction.first`."""
+        return replace(self, classifiers=self.classifiers[:nbits], n_bits=nbits)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Raise TypeError: loading classifiers from a file would run code."""
+        raise TypeError("`function_` must consist of arrays to be saved. Got classifiers, whose files would hold code.")
+
+    def __repr__(self) -> str:
+        return f"ClassifierFunction(nbits={self.nbits}, shape={self.shape})"
+
+
+class ClassifierColumns(Columns):
     """Decision functions of a classifier, fitted per bit to samples with at most `max_values` values per feature."""
-
-    stored: ClassVar[dict[str, Array]] = {}  # files hold no classifiers, because loading them would run code
 
     def __init__(
         self, X: npt.NDArray[np.float64], classifier: Any, n_starts: int, max_values: int | None = None
@@ -238,7 +307,7 @@ class ClassifierFunctions(HashFunctions):
         self._weighted = has_fit_parameter(classifier, "sample_weight")
 
     def search(self, A: Any, rng: np.random.RandomState) -> Iterator[Candidates]:
-        """Rounds of a search, see :meth:`LinearFunctions.search`."""
+        """Rounds of a search, see :meth:`Columns.search`."""
         A, n_tried = symmetrize(A), 0
         for n_starts in (self.n_starts, RETRY_FACTOR * self.n_starts):
             n_vectors = min(n_starts, len(self._X) - 1)
@@ -262,32 +331,9 @@ class ClassifierFunctions(HashFunctions):
             classifier.fit(self._X_fitted, bits, **options)
             yield binarize(classifier.decision_function(self._X)), {"classifiers": classifier}
 
-    def combine(self, parameters: list[dict[str, Any]]) -> dict[str, Any]:
-        """All learned classifiers; some would be stacked as sequences of their parts."""
-        return {"classifiers": [p["classifiers"] for p in parameters]}
-
-    @staticmethod
-    def truncate(functions: dict[str, Any], nbits: int) -> dict[str, Any]:
-        """The first `nbits` classifiers."""
-        return {"classifiers": functions["classifiers"][:nbits]}
-
-    @staticmethod
-    def activations(functions: dict[str, Any], X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of shape (n_samples, nbits) by combined parameters."""
-        return np.stack([classifier.decision_function(X) for classifier in functions["classifiers"]], axis=1)
-
-
-FAMILIES: dict[str, Any] = {
-    "linear": LinearFunctions,
-    "kernel": KernelFunctions,
-    "stump": StumpFunctions,
-    "trees": ClassifierFunctions,
-}
-
-
-def family_of(hash_function: Any) -> Any:
-    """Class of hash functions for the parameter `hash_function`."""
-    return FAMILIES[hash_function] if isinstance(hash_function, str) else ClassifierFunctions
+    def function(self, parameters: list[dict[str, Any]], nbits: int) -> HashFunction:
+        """Function of the fitted classifiers, see :meth:`Columns.function`."""
+        return ClassifierFunction([p["classifiers"] for p in parameters], self._X.shape[1], nbits)
 
 
 def relaxed(v: npt.NDArray[np.float64], A: Any, Z: npt.NDArray[np.floating]) -> tuple[float, npt.NDArray[np.float64]]:

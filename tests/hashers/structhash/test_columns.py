@@ -14,12 +14,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from skhash.codes import binarize, signs
-from skhash.hashers.structhash._hash_functions import (
+from skhash.hashers.structhash._columns import (
     RETRY_FACTOR,
-    ClassifierFunctions,
-    KernelFunctions,
-    LinearFunctions,
-    StumpFunctions,
+    ClassifierColumns,
+    KernelColumns,
+    LinearColumns,
+    StumpColumns,
     coordinate_descent,
     find_column,
     relaxed,
@@ -29,28 +29,28 @@ from skhash.hashers.structhash._hash_functions import (
 
 X, A = np.random.RandomState(0).standard_normal((40, 5)), pair_weights()
 FAMILIES = {
-    "linear": lambda rng: LinearFunctions(X, 0.1, 3),
-    "kernel": lambda rng: KernelFunctions(X, 0.1, 3, 15, None, rng),
-    "stump": lambda rng: StumpFunctions(X),
-    "classifier": lambda rng: ClassifierFunctions(X, LogisticRegression(C=0.01), 3),
+    "linear": lambda rng: LinearColumns(X, 0.1, 3),
+    "kernel": lambda rng: KernelColumns(X, 0.1, 3, 15, None, rng),
+    "stump": lambda rng: StumpColumns(X),
+    "classifier": lambda rng: ClassifierColumns(X, LogisticRegression(C=0.01), 3),
 }
 each_family = pytest.mark.parametrize("make", FAMILIES.values(), ids=list(FAMILIES))
 
 
-def all_candidates(functions, A, rng):
-    return list(chain.from_iterable(functions.search(A, rng)))
+def all_candidates(columns, A, rng):
+    return list(chain.from_iterable(columns.search(A, rng)))
 
 
 @each_family
 def test_activations_have_the_bits_of_the_candidates(make):
     for seed in range(2):
         rng = np.random.RandomState(seed)
-        functions = make(rng)
-        candidates = all_candidates(functions, pair_weights(seed=seed), rng)
-        combined = functions.combine([parameters for _, parameters in candidates])
+        columns = make(rng)
+        candidates = all_candidates(columns, pair_weights(seed=seed), rng)
+        function = columns.function([parameters for _, parameters in candidates], len(candidates) + 1)
         bits = np.stack([bits for bits, _ in candidates], axis=1)
-        assert_array_equal(binarize(functions.activations(combined, X)), bits)
-        assert_array_equal(binarize(functions.activations(functions.truncate(combined, 2), X)), bits[:, :2])
+        assert_array_equal(binarize(function.activations(X)), np.column_stack([bits, np.ones(len(X))]))
+        assert_array_equal(binarize(function.first(2).activations(X)), bits[:, :2])
 
 
 @each_family
@@ -99,7 +99,7 @@ def test_the_best_new_stump_is_found():
     stumps = np.array([x >= value for x in X.T for value in np.unique(x)[1:]])
     gains = [gain_of(A, h) for h in stumps]
     second, best = np.argsort(gains)[-2:]
-    column = find_column(StumpFunctions(X), A, 2.0 * stumps[[best]].T - 1, np.random.RandomState(0))
+    column = find_column(StumpColumns(X), A, 2.0 * stumps[[best]].T - 1, np.random.RandomState(0))
     assert column.gain == pytest.approx(gains[second])
     assert_array_equal(column.bits, stumps[second])
 
@@ -113,10 +113,10 @@ def test_the_next_round_comes_only_if_no_gain_is_large_enough():
             yield [(np.array([0, 1], dtype=np.uint8), {})]
 
     A = sparse.csr_array([[0.0, 1.5], [0.0, 0.0]])
-    functions = SimpleNamespace(search=search, best_first=False)
-    assert find_column(functions, A, np.zeros((2, 0)), None, 1.0).gain == 1.5
+    columns = SimpleNamespace(search=search, best_first=False)
+    assert find_column(columns, A, np.zeros((2, 0)), None, 1.0).gain == 1.5
     assert rounds == [0]
-    assert find_column(functions, A, np.zeros((2, 0)), None, 2.0) is None
+    assert find_column(columns, A, np.zeros((2, 0)), None, 2.0) is None
     assert rounds == [0, 0, 1]
 
 
@@ -131,22 +131,22 @@ def test_kernel_functions_reproduce_their_bits_on_samples_without_full_rank():
     for seed in range(10):
         rng = np.random.RandomState(seed)
         X = rng.randint(0, 2, (30, 2)).astype(float)  # four distinct samples, ten anchors
-        functions = KernelFunctions(X, 0.1, 2, 10, None, rng)
-        for bits, parameters in next(functions.search(pair_weights(30, seed), rng)):
-            assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
+        columns = KernelColumns(X, 0.1, 2, 10, None, rng)
+        for bits, parameters in next(columns.search(pair_weights(30, seed), rng)):
+            assert_array_equal(binarize(columns.function([parameters], 1).activations(X))[:, 0], bits)
 
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_the_search_gains_more_than_random_functions(kind):
     X, A, rng = gaussian(n=200), pair_weights(200, density=0.05), np.random.RandomState(0)
-    functions = LinearFunctions(X, 0.1, 3) if kind == "linear" else KernelFunctions(X, 0.1, 3, 15, None, rng)
-    best = max(gain_of(A, bits) for bits, _ in next(functions.search(A, rng)))
+    columns = LinearColumns(X, 0.1, 3) if kind == "linear" else KernelColumns(X, 0.1, 3, 15, None, rng)
+    best = max(gain_of(A, bits) for bits, _ in next(columns.search(A, rng)))
     assert best > max(gain_of(A, X @ direction >= 0) for direction in rng.standard_normal((200, 5)))
 
 
 def test_the_second_round_tries_other_starting_points():
-    functions = LinearFunctions(gaussian(), 0.1, 2)
-    first, second = (list(candidates) for candidates in functions.search(pair_weights(), np.random.RandomState(0)))
+    columns = LinearColumns(gaussian(), 0.1, 2)
+    first, second = (list(candidates) for candidates in columns.search(pair_weights(), np.random.RandomState(0)))
     assert (len(first), len(second)) == (2 * 2, 2 * 2 * (RETRY_FACTOR - 1))  # of each start, and of the end
     starts = [tuple(bits) for bits, _ in (first + second)[::2]]
     assert len(set(starts)) == len(starts)
@@ -168,7 +168,7 @@ def test_the_gradient_of_the_relaxed_objective():
 
 def test_linear_functions_do_not_depend_on_the_mean_of_the_features():
     X, A = gaussian(), pair_weights()
-    here, there = (next(LinearFunctions(X + mean, 0.1, 3).search(A, np.random.RandomState(0))) for mean in (0, 100))
+    here, there = (next(LinearColumns(X + mean, 0.1, 3).search(A, np.random.RandomState(0))) for mean in (0, 100))
     for (a, _), (b, _) in zip(here, there, strict=True):
         assert min(np.mean(a != b), np.mean(a == b)) < 0.1  # rounding may change an eigenvector, and L-BFGS
 
@@ -184,17 +184,17 @@ def features(seed):
     return np.column_stack([rng.randint(0, 4, 30), rng.standard_normal(30), adjacent, np.full(30, 7.0), huge, tiny])
 
 
-@pytest.mark.parametrize("columns", [slice(None), [0], [1], [2], [3, 4], [5]])
-def test_the_first_candidate_is_the_best_stump(columns):
+@pytest.mark.parametrize("some", [slice(None), [0], [1], [2], [3, 4], [5]])
+def test_the_first_candidate_is_the_best_stump(some):
     n_tried = 0
     for seed in range(10):
-        X, A = features(seed)[:, columns], pair_weights(30, seed)
+        X, A = features(seed)[:, some], pair_weights(30, seed)
         best = max(gain_of(A, x >= value) for x in X.T for value in np.unique(x)[1:])
         if best > 0:
-            functions = StumpFunctions(X)
-            bits, parameters = next(next(functions.search(A)))
+            columns = StumpColumns(X)
+            bits, parameters = next(next(columns.search(A)))
             assert gain_of(A, bits) == pytest.approx(best, abs=1e-12)
-            assert_array_equal(binarize(functions.activations(functions.combine([parameters]), X))[:, 0], bits)
+            assert_array_equal(binarize(columns.function([parameters], 1).activations(X))[:, 0], bits)
             n_tried += 1
     assert n_tried > 3
 
@@ -202,7 +202,7 @@ def test_the_first_candidate_is_the_best_stump(columns):
 def test_a_threshold_is_halfway_between_two_values():
     X = np.array([[0.0], [1.0], [3.0]])
     A = sparse.csr_array(np.diag([1.0], 2) + np.diag([-1.0, 1.0], 1))
-    _, parameters = next(next(StumpFunctions(X).search(A)))
+    _, parameters = next(next(StumpColumns(X).search(A)))
     assert parameters == {"features": 0, "thresholds": 2.0}
 
 
