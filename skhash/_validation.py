@@ -106,9 +106,9 @@ def sum_of_squares(values: Any) -> float | None:
     """Sum of squares, which is not finite if a value is not; None unless the values are contiguous floats."""
     if not isinstance(values, np.ndarray) or values.dtype not in (np.float32, np.float64):
         return None
-    if not values.flags.c_contiguous:
+    if not values.flags.forc:
         return None
-    flat = values.reshape(-1)
+    flat = values.ravel(order="K")
     with np.errstate(all="ignore"):
         return float(np.dot(flat, flat))
 

@@ -65,7 +65,9 @@ class KernelFunction(ArrayFunction):
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Activations of samples, see :meth:`HashFunction.activations`."""
-        return (gaussian_kernel(X, self.anchors, self.gamma) - self.mean) @ self.projection + self.intercept
+        values = gaussian_kernel(X, self.anchors, self.gamma) - self.mean
+        activations: npt.NDArray[np.float64] = values @ self.projection + self.intercept
+        return activations
 
 
 def gaussian_kernel(X: npt.NDArray[Any], anchors: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:

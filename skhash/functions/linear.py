@@ -186,7 +186,7 @@ class DenseFunction(ArrayFunction):
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
-        return n_samples * max(weight.size for weight, _ in self.layers) > N_MAX_PRODUCTS
+        return bool(n_samples * max(weight.size for weight, _ in self.layers) > N_MAX_PRODUCTS)
 
     def first(self, nbits: int) -> Self:
         """Function of the first bits, see :meth:`HashFunction.first`."""

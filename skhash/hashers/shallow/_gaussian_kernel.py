@@ -100,7 +100,7 @@ class KernelHasher(BaseHasher):
     @property
     def intercept_(self) -> npt.NDArray[np.float64]:
         """What is added to the products of kernel values that are not centered."""
-        function: KernelFunction = self.function_
+        function: Any = self.function_
         intercept: npt.NDArray[np.float64] = function.intercept - function.mean @ function.projection
         return intercept
 

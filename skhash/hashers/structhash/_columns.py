@@ -289,8 +289,13 @@ class ClassifierFunction(HashFunction):
         return replace(self, classifiers=self.classifiers[:nbits], n_bits=nbits)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Raise TypeError: loading classifiers from a file would run code."""
+        """Raise TypeError, since classifiers are no arrays."""
         raise TypeError("`function_` must consist of arrays to be saved. Got classifiers, whose files would hold code.")
+
+    @classmethod
+    def from_arrays(cls, arrays: Any, **given: Any) -> "ClassifierFunction":
+        """Raise TypeError, since classifiers are no arrays."""
+        raise TypeError("`function_` must consist of arrays. Got classifiers, whose files would hold code.")
 
     def __repr__(self) -> str:
         return f"ClassifierFunction(nbits={self.nbits}, shape={self.shape})"
