@@ -23,7 +23,7 @@ from search import count_bits, fastest
 from threadpoolctl import threadpool_limits
 
 from skhash import ITQHasher, SDHHasher
-from skhash.codes._kernels import BLOCK
+from skhash.codes.bit_kernels import BLOCK
 from skhash.datasets import load_dataset
 from skhash.metrics import relevance_histogram
 

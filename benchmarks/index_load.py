@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skhash import ITQHasher
-from skhash.codes._blocks import CodeBlocks
+from skhash.codes.blocks import CodeBlocks
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._items import Items
 from skhash.persistence import save
@@ -27,7 +27,7 @@ N_ITEMS, N_FEATURES, N_PROCESSES = 1_000_000, 384, 7
 FIRST_SEARCH = """
 import json, resource, sys, time, tracemalloc
 import numpy as np
-import numba, safetensors, skhash.codes._kernels
+import numba, safetensors, skhash.codes.bit_kernels
 from numba.core.registry import cpu_target
 from skhash import ITQHasher
 from skhash.persistence import load

@@ -29,7 +29,7 @@ import numba as nb
 import numpy as np
 
 from skhash import LSHHasher
-from skhash.codes._kernels import BLOCK, block_distances
+from skhash.codes.bit_kernels import BLOCK, block_distances
 from skhash.neighbors import HammingNeighbors
 
 N_CALLS = {1: 200, 8: 30, 128: 4}  # of each function, by the number of queries

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from skhash._files import write_atomically
 from skhash.comparison import mean_and_spread, tie_range
 from skhash.metrics import Ranking, evaluate_ranking
-from skhash.persistence._writing import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -12,9 +12,9 @@ import json
 
 from _results import RESULTS, read, store
 
+from skhash._files import write_atomically
 from skhash.comparison import METRICS, find_differences, read_results
 from skhash.comparison.tables import group_by
-from skhash.persistence._writing import write_atomically
 
 FOLDER = RESULTS / "comparison"
 FILES = {"cifar10_gist512": "cifar_gist", "mirflickr25k_tags1386": "mirflickr"}

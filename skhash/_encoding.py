@@ -14,10 +14,10 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from skhash._files import check_writable
 from skhash._validation import are_within, as_array, as_count_or_none, check_activations
 from skhash.codes import threshold
-from skhash.persistence._encodings import RecordFile, hasher_digest
-from skhash.persistence._writing import check_writable
+from skhash.persistence.encodings import RecordFile, hasher_digest
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -76,16 +76,6 @@ def encode_samples(
     with closing(into_file(hasher, source, convert.codes, width, path, size, progress)) as file:
         file.finish()
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
-
-
-def encode_block(hasher: Any, X: Any) -> Codes:
-    """Packed codes of a block of samples, with the rounding of slices also for few samples."""
-    if not X.shape[0]:
-        return np.empty((0, -(-hasher._n_features_out // 8)), dtype=np.uint8)
-    source = _open(hasher, X)
-    convert = Converter(hasher, source.is_valid)
-    with hasher._environment():
-        return np.concatenate([convert.codes(samples) for samples in source.slices(ENCODE_BATCH_SIZE)])
 
 
 def into_file(

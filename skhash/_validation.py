@@ -35,6 +35,12 @@ VectorMetric = Literal["euclidean", "cosine", "inner"]
 VECTOR_METRICS: tuple[VectorMetric, ...] = get_args(VectorMetric)
 
 
+def qualified_name(value: Any) -> str:
+    """Name of a class or function, or of the class of an object, with its module."""
+    kind = value if hasattr(value, "__qualname__") and hasattr(value, "__module__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def check_option(name: str, value: object, allowed: Sequence[str | None]) -> None:
     """Raise ValueError unless the option `name` has one of the allowed values."""
     if value not in allowed:

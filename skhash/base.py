@@ -36,7 +36,7 @@ from skhash.affinity import fit_affinity, resolve_affinity
 from skhash.affinity._levels import check_pairs
 from skhash.affinity.targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
-from skhash.codes._bits import first_bits
+from skhash.codes.bits import first_bits
 from skhash.functions import HashFunction
 
 

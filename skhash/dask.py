@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from skhash._validation import as_count
 from skhash.codes import as_packed, check_same_nbits
-from skhash.metrics._shards import (
+from skhash.metrics.shards import (
     SPLIT_EVERY,
     blocks_of,
+    codes_of_block,
     count_blocks,
-    encode_estimator_block,
     pairs_of_blocks,
     reduce_tree,
 )
@@ -68,12 +68,12 @@ def encode(hasher: Any, X: Any) -> Any:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(find_hasher(hasher))
-    width = -(-int(find_hasher(hasher)._n_features_out) // 8)
+    nbits = int(find_hasher(hasher)._n_features_out)
     blocks = blocks_of(X, "X")
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(blocks)
     model = delayed(hasher, traverse=False)
     codes = [
-        da.from_delayed(delayed(encode_estimator_block)(model, block), (size, width), np.uint8)
+        da.from_delayed(delayed(codes_of_block)(model, block, nbits), (size, -(-nbits // 8)), np.uint8)
         for block, size in zip(blocks, sizes, strict=True)
     ]
     return da.concatenate(codes, allow_unknown_chunksizes=True)

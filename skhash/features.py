@@ -24,14 +24,13 @@ from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
 from skhash._threads import one_thread
-from skhash._validation import as_count, check_channels
-from skhash.codes._bits import memory_chunks
+from skhash._validation import as_count, check_channels, qualified_name
+from skhash.codes.bits import memory_chunks
 from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
 from skhash.engine.backbones import build_backbone, clone_with_module
 from skhash.engine.data import batch_tensor
 from skhash.engine.networks import check_range, declared_statistics, is_network
-from skhash.persistence._checking import qualified_name
-from skhash.persistence._identity import digest
+from skhash.persistence.identity import digest
 
 Features = npt.NDArray[np.float32]
 AUTO = "auto"  # the folder of the user

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from skhash import __version__
 from skhash._libraries import library
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._checks import check_parameters
 from skhash.unwrap import find_hasher
 
 __all__ = ["code_search"]
@@ -87,8 +86,7 @@ def _check_index(index: Any) -> None:
         raise TypeError(
             f"`index` must be a HammingNeighbors. Got a {type(index).__name__} instead. Pass HammingNeighbors(hasher)."
         )
-    index._validate_params()
-    check_parameters(index)
+    index._check_parameters()
     if index.hasher is None:
         raise ValueError(
             "`index` must have a hasher, which makes the codes of embeddings. Got hasher=None instead. Pass "

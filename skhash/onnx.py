@@ -27,6 +27,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
 from skhash.engine import Encoder, own_settings
 from skhash.engine.networks import declared_statistics
@@ -34,7 +35,6 @@ from skhash.features import PretrainedFeatures
 from skhash.hashers.deep import DeepHasher
 from skhash.hashers.deep._query_encoder import QueryEncoder
 from skhash.hashers.shallow import LinearHasher
-from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["to_onnx"]
 

@@ -6,6 +6,7 @@ To add a method, add its file and its entry here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 
@@ -488,3 +489,21 @@ FUNCTIONS: dict[str, str] = {
     "AnchorGraphFunction": "skhash.hashers.shallow.agh.AnchorGraphFunction",
     "StumpFunction": "skhash.hashers.structhash._columns.StumpFunction",
 }
+#: other classes whose objects a file may hold: indexes, affinities, and the first step of a Pipeline
+INDEXES: dict[str, str] = {
+    name: f"skhash.neighbors.hamming_neighbors.{name}" for name in ("HammingNeighbors", "HammingNeighborsTransformer")
+}
+AFFINITIES: dict[str, str] = {
+    f"{name}Affinity": f"skhash.affinity.{name}Affinity"
+    for name in ("Class", "SharedLabels", "Distance", "Neighbor", "Precomputed")
+}
+FIRST_STEPS: dict[str, str] = {
+    "scaler": "sklearn.preprocessing._data.StandardScaler",
+    "features": "skhash.features.PretrainedFeatures",
+}
+
+
+def import_class(path: str) -> Any:
+    """Class with a dotted path of the registry, whose module is imported."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)

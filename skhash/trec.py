@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
+from skhash._files import check_writable, write_atomically
 from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
 from skhash.affinity import Relevance
-from skhash.persistence._writing import check_writable, write_atomically
 
 __all__ = ["write_qrels", "write_run"]
 

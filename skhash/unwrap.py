@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash.codes import as_packed
-from skhash.codes._search import Estimates
+from skhash.codes.distances import Estimates
 
 
 def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:

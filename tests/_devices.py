@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from skhash.codes import _torch_search
+from skhash.codes import torch_search
 from skhash.engine import Trainer
 
 META, FAKE_GPU = "meta", "cuda:0"
@@ -32,9 +32,9 @@ _LIFTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 
 def set_small_tiles(monkeypatch):
     """Let a search on a device compare few codes at a time."""
-    monkeypatch.setattr(_torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), 2**8))
-    monkeypatch.setattr(_torch_search, "QUERIES", 3)
-    monkeypatch.setattr(_torch_search, "GROUP", 4)
+    monkeypatch.setattr(torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), 2**8))
+    monkeypatch.setattr(torch_search, "QUERIES", 3)
+    monkeypatch.setattr(torch_search, "GROUP", 4)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, as_count, as_count_or_none, check_option, numeric
 from skhash.affinity.targets import as_targets, check_complete
-from skhash.codes._bits import memory_chunks
+from skhash.codes.bits import memory_chunks
 
 
 @dataclass(frozen=True, eq=False)

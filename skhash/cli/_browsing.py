@@ -6,15 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from skhash._files import check_writable
 from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL, table_options
 from skhash.cli._samples import Items, options_named, read_codes
-from skhash.codes._bits import first_bits
+from skhash.codes.bits import first_bits
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
 from skhash.displays import write_image_browser
-from skhash.persistence._writing import check_writable
 
 
 def browse(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files import check_writable, write_atomically
 from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
 from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_for
@@ -22,7 +23,6 @@ from skhash.codes import hamming_distances
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.duplicates import NearVectors, near_groups
-from skhash.persistence._writing import check_writable, write_atomically
 from skhash.unwrap import packed_codes
 
 RADIUS = 2  # bits

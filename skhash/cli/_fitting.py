@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skhash._files import check_writable
 from skhash._validation import with_nearest
 from skhash.affinity import Relevance
 from skhash.affinity.targets import as_targets
@@ -23,7 +24,6 @@ from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
 from skhash.metrics import RetrievalScorer
 from skhash.persistence import save_with_notes
-from skhash.persistence._writing import check_writable
 from skhash.unwrap import first_step, hasher_input, named_warnings
 
 _N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels

@@ -38,7 +38,7 @@ from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
 from skhash.datasets.tables import is_table
 from skhash.persistence import load, save, save_with_notes
-from skhash.persistence._format import read_header
+from skhash.persistence.format import read_header
 from skhash.unwrap import find_hasher, first_step
 
 if TYPE_CHECKING:  # every command with pictures imports this module

@@ -39,8 +39,9 @@ from skhash.datasets.tables import (
 )
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes, write_atomically
-from skhash.persistence._format import read_header
-from skhash.persistence._indexes import INDEXES, codes_of_index
+from skhash.persistence.format import read_header
+from skhash.persistence.indexes import codes_of_index
+from skhash.registry import INDEXES
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores._codes import check_codes
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
+from skhash._files import check_writable, write_atomically
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
@@ -28,9 +29,8 @@ from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors._among import chosen_places
 from skhash.neighbors._checks import checked_vectors
-from skhash.persistence import read_notes, write_atomically
-from skhash.persistence._format import read_header
-from skhash.persistence._writing import check_writable
+from skhash.persistence import read_notes
+from skhash.persistence.format import read_header
 from skhash.trec import write_run
 from skhash.unwrap import find_hasher, packed_codes
 

@@ -6,7 +6,7 @@ order of :func:`numpy.packbits` (the first bit is the highest), and the unused t
 plain subtraction wraps around.
 """
 
-from skhash.codes._bits import (
+from skhash.codes.bits import (
     MAX_NBITS,
     as_packed,
     as_words,

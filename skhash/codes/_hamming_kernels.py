@@ -1,4 +1,4 @@
-"""Compiled search by Hamming distance in blocks of 64 codes, see `_blocks`.
+"""Compiled search by Hamming distance in blocks of 64 codes, see `blocks`.
 
 Both searches share one top-k. Of each query it keeps a bound, the k-th distance so far, the number of items at each
 distance up to the bound, and a row of candidates in the order of the items. Only items up to the bound are looked at.
@@ -15,9 +15,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from skhash._compiler import kernel
-from skhash.codes._blocks import LANES, NO_ITEM
-from skhash.codes._kernels import popcount
-from skhash.codes._vectors import BYTE, INT, WORD, address, in_all_lanes, load, mask, store
+from skhash.codes.bit_kernels import popcount
+from skhash.codes.blocks import LANES, NO_ITEM
+from skhash.codes.vector_instructions import BYTE, INT, WORD, address, in_all_lanes, load, mask, store
 
 N_VECTOR = 4  # words of a plane that are added by one instruction; LLVM splits or joins them as the CPU can
 N_PLANES = 8  # groups of three planes of one step

@@ -1,4 +1,4 @@
-"""Compiled search by sums of tables in blocks of 64 codes, see `_blocks`: weighted Hamming distances, real queries.
+"""Compiled search by sums of tables in blocks of 64 codes, see `blocks`: weighted Hamming distances, real queries.
 
 What four bits add to a distance depends on their 16 values alone, and is read from a table. Rounded down to bytes, the
 tables give a lower bound of the distance, and one instruction reads one table for 16 to 64 items. Only items whose
@@ -20,9 +20,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from skhash._compiler import kernel
-from skhash.codes._blocks import LANES, NO_ITEM
-from skhash.codes._kernels import popcount
-from skhash.codes._vectors import BYTE, HALF, WORD, in_all_lanes, mask, shuffle, table_lookup
+from skhash.codes.bit_kernels import popcount
+from skhash.codes.blocks import LANES, NO_ITEM
+from skhash.codes.vector_instructions import BYTE, HALF, WORD, in_all_lanes, mask, shuffle, table_lookup
 
 SPARE = 8  # candidates beyond 2 * k, so that the k nearest are not chosen again for each one of few
 TILE = 2**14  # bytes of blocks that are searched for one query after the other, from the first-level cache
@@ -222,7 +222,7 @@ def _add_candidate(distance, item, q, k, bounds, distances, indices, states, wor
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
 def _terms_of_item(factors, item, of_score, of_norm):
-    """Slope and offset of an item, as `terms_of_items` in `_search` computes them."""
+    """Slope and offset of an item, as `terms_of_items` in `distances` computes them."""
     norm, along = np.float64(factors[item, 0]), np.float64(factors[item, 1])
     return of_score * (norm * norm / along if along > 0 else 0.0), of_norm * (norm * norm)
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash.affinity import NeighborAffinity
-from skhash.codes._blocks import CodeBlocks
-from skhash.codes._search import Distance, HammingDistance, real_distance
+from skhash.codes.blocks import CodeBlocks
+from skhash.codes.distances import Distance, HammingDistance, real_distance
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS

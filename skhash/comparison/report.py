@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skhash._files import write_atomically
 from skhash._libraries import library
 from skhash.comparison.differences import (
     Difference,
@@ -38,7 +39,6 @@ from skhash.comparison.tables import (
     tie_range,
 )
 from skhash.datasets import PROTOCOLS
-from skhash.persistence._writing import write_atomically
 from skhash.registry import VARIANTS
 
 WIDTH, HEIGHT = 5.2, 3.8  # inches; small, so that the text is large enough on a phone

@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash import __version__
+from skhash._files import write_atomically, write_json
 from skhash.comparison.tuning import Candidate
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._writing import write_atomically, write_json
 
 _REMEDY = "Delete it, or run the comparison again, which replaces it."
 _Content = TypeVar("_Content")

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files import check_writable, write_atomically
 from skhash._validation import as_count
-from skhash.persistence._writing import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from skhash.datasets._image_files import ImageFiles

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from skhash.displays._base import HistogramDisplay, as_curves, curves_of, draw_curves
 from skhash.metrics import RelevanceHistogram, evaluate_histograms
-from skhash.metrics._ties import check_histogram
+from skhash.metrics.ties import check_histogram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

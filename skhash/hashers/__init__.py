@@ -1,9 +1,8 @@
 """The hashers, in families: deep, shallow, and StructHash. Each is imported at first use, torch with it."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skhash.registry import HASHERS
+from skhash.registry import HASHERS, import_class
 
 if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compares the two
     from skhash.hashers.deep.cibhash import CIBHashHasher as CIBHashHasher
@@ -40,7 +39,7 @@ __all__ = list(HASHERS)
 
 def __getattr__(name: str) -> Any:
     if name in HASHERS:
-        return getattr(import_module(HASHERS[name].rpartition(".")[0]), name)
+        return import_class(HASHERS[name])
     raise AttributeError(f"module 'skhash.hashers' has no attribute {name!r}")
 
 

@@ -9,8 +9,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from skhash._compiler import kernel
-from skhash.codes._kernels import BLOCK, block_distances, popcount
-from skhash.codes._vectors import BYTE, WORD, address, in_all_lanes, load, store, table_lookup
+from skhash.codes.bit_kernels import BLOCK, block_distances, popcount
+from skhash.codes.vector_instructions import BYTE, WORD, address, in_all_lanes, load, store, table_lookup
 
 LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
 TEAM = 4  # queries of one pass over the codes

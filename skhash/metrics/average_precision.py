@@ -21,7 +21,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from skhash._validation import as_count_or_none, check_option
-from skhash.metrics._ties import (
+from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import (
     TIES,
     check_whole,
     digamma,
@@ -33,7 +34,6 @@ from skhash.metrics._ties import (
     ranks_within,
     tied_relevance,
 )
-from skhash.metrics.histogram import RelevanceHistogram
 
 _MAX_PAIRS = 2**18  # pairs of a query and a number of relevant items that are computed at once
 _NORMALIZERS = ("relevant", "min", "retrieved")
@@ -105,10 +105,10 @@ def average_precision(
     check_option("ties", ties, TIES)
     if normalizer == "retrieved" and k is not None:
         return over_queries(H, lambda counts, _: _over_retrieved(*tied_relevance(counts), k, ties), empty, average)
-    return over_queries(H, lambda counts, _: _expected_ap(*tied_relevance(counts, ties), k, normalizer), empty, average)
+    return over_queries(H, lambda counts, _: expected_ap(*tied_relevance(counts, ties), k, normalizer), empty, average)
 
 
-def _expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "relevant") -> tuple[Any, Any]:
+def expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "relevant") -> tuple[Any, Any]:
     """AP_T per query of hard or soft ties, of shape (n_queries, n_ties), and whether something is relevant."""
     xp = array_namespace(n)
     relevant = xp.sum(p, axis=-1)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from skhash._validation import set_python_ints
 from skhash.affinity import Relevance
-from skhash.codes._search import Estimates
-from skhash.metrics._ties import check_histogram, mean_over_queries
+from skhash.codes.distances import Estimates
 from skhash.metrics.histogram import RelevanceHistogram, count_histograms
 from skhash.metrics.metric import Metric
+from skhash.metrics.ties import check_histogram, mean_over_queries
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ objective of :class:`skhash.TALRHasher`.
 
 from typing import Any
 
-from skhash.metrics._ties import divide, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import divide, items_before, over_queries, tied_relevance
 
 
 def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True) -> Any:
@@ -49,10 +49,10 @@ def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True)
     >>> fast_ap(H)
     0.666...
     """
-    return over_queries(H, lambda counts, _: _fast_ap(*tied_relevance(counts)), empty, average)
+    return over_queries(H, lambda counts, _: fast_ap_of_ties(*tied_relevance(counts)), empty, average)
 
 
-def _fast_ap(n: Any, p: Any) -> tuple[Any, Any]:
+def fast_ap_of_ties(n: Any, p: Any) -> tuple[Any, Any]:
     """FastAP of hard or soft ties, and whether something is relevant to the query."""
     relevant = p.sum(-1)
     precision = divide(items_before(p) + p, items_before(n) + n)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files import arrays_from_bytes, arrays_to_bytes
 from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
 from skhash.codes import as_packed, check_same_nbits, quantize_weights
-from skhash.codes._bits import item_words, memory_chunks, read_only
-from skhash.codes._blocks import CodeBlocks
-from skhash.codes._search import Estimates, HammingDistance, real_distance, without_self
-from skhash.persistence._format import arrays_from_bytes, arrays_to_bytes
+from skhash.codes.bits import item_words, memory_chunks, read_only
+from skhash.codes.blocks import CodeBlocks
+from skhash.codes.distances import Estimates, HammingDistance, real_distance, without_self
 
 if TYPE_CHECKING:
     import torch
@@ -639,7 +639,7 @@ class _DeviceCounts:
         device: Any,
         pairs: _PairLevels,
     ) -> None:
-        from skhash.codes._torch_search import Tiles
+        from skhash.codes.torch_search import Tiles
 
         self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
         self.tiles = Tiles.of(database, device)
@@ -662,7 +662,7 @@ def _checked_device(device: Any, bit_weights: Any, query_activations: Any) -> An
         raise ValueError(
             f"`device` must be None with `{name}`: torch counts Hamming distances. Got {device!r} instead."
         )
-    from skhash.codes._torch_search import chosen_device
+    from skhash.codes.torch_search import chosen_device
 
     return chosen_device(device)
 
@@ -732,7 +732,7 @@ class _WeightedCounts:
     def __init__(
         self, queries: Words, database: Words, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
     ) -> None:
-        from skhash.codes._kernels import byte_tables
+        from skhash.codes.bit_kernels import byte_tables
 
         self.queries, self.database, self.pairs = queries.view(np.uint8), database.view(np.uint8), pairs
         self.table, self.unit = byte_tables(0 * weights[None], weights[None])[0], unit
@@ -770,7 +770,7 @@ class _WeightedCounts:
 
     def _count_levels(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries, with more levels than fit into the integers."""
-        from skhash.codes._kernels import byte_table_distances
+        from skhash.codes.bit_kernels import byte_table_distances
 
         queries = self.queries[chunk]
         distances = np.empty((len(queries), len(self.database)), dtype=np.int64)

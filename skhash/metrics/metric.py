@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any
 
 from skhash._validation import as_count_or_none, set_python_ints, with_nearest
-from skhash.metrics._ties import NO_PAIR, NO_RELEVANT_ITEM
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
@@ -18,6 +17,7 @@ from skhash.metrics.r_precision import r_precision
 from skhash.metrics.recall import recall
 from skhash.metrics.reciprocal_rank import reciprocal_rank
 from skhash.metrics.roc_auc import roc_auc
+from skhash.metrics.ties import NO_PAIR, NO_RELEVANT_ITEM
 
 # A new metric is one file with its function, and one entry here. A name may end in the options of its function.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from array_api_compat import array_namespace
 
 from skhash._validation import as_count_or_none, check_option
-from skhash.metrics._ties import (
+from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import (
     DISCOUNTS,
     TIES,
     cumulative_discount,
@@ -25,7 +26,6 @@ from skhash.metrics._ties import (
     ranks_within,
     tied_ranking,
 )
-from skhash.metrics.histogram import RelevanceHistogram
 
 _TABLE = 2**20  # discounts are summed one by one up to this rank, and integrated beyond, with an error of 1e-14
 
@@ -83,21 +83,21 @@ def ndcg(
     k = as_count_or_none(k, "k")
     check_option("ties", ties, TIES)
     check_option("discount", discount, DISCOUNTS)
-    return over_queries(H, lambda counts, _: _expected_ndcg(counts, H.levels, k, discount, ties), empty, average)
+    return over_queries(H, lambda counts, _: expected_ndcg(counts, H.levels, k, discount, ties), empty, average)
 
 
-def _expected_ndcg(
+def expected_ndcg(
     counts: Any, levels: Any, k: int | None = None, discount: str = "log2", ties: str = "average"
 ) -> tuple[Any, Any]:
     """NDCG_T per query of hard or soft counts, of shape (n_queries, n_ties, n_levels), and whether it is defined."""
-    gains = _level_gains(levels, discount)
+    gains = level_gains(levels, discount)
     level_totals = array_namespace(counts).sum(counts, axis=1)[:, None, :]
-    reached = _expected_gain(tied_ranking(counts, gains, ties), k, discount)
-    ideal = _expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
+    reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
+    ideal = expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
     return divide(reached, ideal), ideal > 0
 
 
-def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
+def level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
     """Gain 2^v - 1 of each level, times a power of two where sums would overflow; it cancels in NDCG."""
     levels = np.asarray(levels, dtype=np.float64)
     if discount == "delayed_log2":
@@ -108,7 +108,7 @@ def _level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]
     return np.asarray(np.exp2(levels - shift) - np.exp2(-shift))
 
 
-def _expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str = "log2") -> Any:
+def expected_gain(ranking: tuple[Any, Any], k: int | None = None, discount: str = "log2") -> Any:
     """DCG_T per query of ties with n items and a sum of gains, both of shape (n_queries, n_ties)."""
     n, gain = ranking
     xp = array_namespace(n)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import check_option, numeric
-from skhash.metrics._ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant, radius_to_reach
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant, radius_to_reach
 
 
 def precision_recall_curve(

@@ -5,8 +5,8 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from skhash._validation import check_option
-from skhash.metrics._ties import TIES, divide, over_queries, relevant_until, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import TIES, divide, over_queries, relevant_until, tied_relevance
 
 
 def r_precision(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:

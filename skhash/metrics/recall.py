@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from skhash.metrics._ties import checked_rank_or_radius, divide, over_queries, retrieved
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import checked_rank_or_radius, divide, over_queries, retrieved
 
 
 def recall(

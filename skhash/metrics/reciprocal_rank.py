@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from skhash._validation import check_option
-from skhash.metrics._ties import TIES, check_whole, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import TIES, check_whole, items_before, over_queries, tied_relevance
 
 
 def reciprocal_rank(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:

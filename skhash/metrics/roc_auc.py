@@ -5,8 +5,8 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from skhash._validation import check_option
-from skhash.metrics._ties import NO_PAIR, TIES, divide, items_before, over_queries, tied_relevance
 from skhash.metrics.histogram import RelevanceHistogram
+from skhash.metrics.ties import NO_PAIR, TIES, divide, items_before, over_queries, tied_relevance
 
 
 def roc_auc(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity
 from skhash.codes import check_same_nbits
-from skhash.metrics._shards import is_dask, sharded_ranking
-from skhash.metrics._ties import EMPTY
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
+from skhash.metrics.shards import is_dask, sharded_ranking
+from skhash.metrics.ties import EMPTY
 from skhash.unwrap import (
     find_hasher,
     hasher_input,

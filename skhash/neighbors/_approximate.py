@@ -10,8 +10,8 @@ import numpy.typing as npt
 from skhash._libraries import library
 from skhash._threads import is_forked, n_threads
 from skhash._validation import check_option
-from skhash.codes._blocks import CodeBlocks
-from skhash.codes._search import HammingDistance, Neighbors
+from skhash.codes.blocks import CodeBlocks
+from skhash.codes.distances import HammingDistance, Neighbors
 from skhash.neighbors._search import nearest
 from skhash.unwrap import find_hasher
 
@@ -106,7 +106,7 @@ def build_code_search(backend: str, device: Any, codes: CodeBlocks, nbits: int, 
         )
     if device is None:
         return ApproximateIndex(backend, codes, nbits)
-    from skhash.codes._torch_search import DeviceCodes
+    from skhash.codes.torch_search import DeviceCodes
 
     return DeviceCodes(codes, device)
 

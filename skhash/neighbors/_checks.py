@@ -158,7 +158,7 @@ def checked_device(index: Any) -> Any:
             f"distance. Got {index.device!r} with candidates={index.candidates} and rerank={index.rerank!r}. Set "
             "query='code', or `candidates` without `rerank`."
         )
-    from skhash.codes._torch_search import chosen_device
+    from skhash.codes.torch_search import chosen_device
 
     return chosen_device(index.device)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes._blocks import LANES, CodeBlocks, Room
+from skhash.codes.blocks import LANES, CodeBlocks, Room
 
 MAX_HOLES = 1 / 4  # of the places
 

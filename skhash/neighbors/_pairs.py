@@ -19,7 +19,8 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
-from skhash.codes._bits import quantize_weights, read_only
+from skhash.codes import quantize_weights
+from skhash.codes.bits import read_only
 
 MAX_PAIRS = 2**20  # of a block of pairs, which bounds the memory
 GROUP = 64  # tasks that share a block of pairs
@@ -221,7 +222,7 @@ _Search = tuple[float, float, Sequence[_Task]]  # the part of all work that is d
 
 def _in_blocks(codes: Words, distance: _Distance) -> Iterator[_Search]:
     """Compare each block of codes with itself and all later ones."""
-    from skhash.codes._pair_kernels import BLOCK, near_in_blocks
+    from skhash.codes.pair_kernels import BLOCK, near_in_blocks
 
     n = len(codes)
     for first in range(0, n, BLOCK):
@@ -235,7 +236,7 @@ def _in_blocks(codes: Words, distance: _Distance) -> Iterator[_Search]:
 
 def _in_runs(codes: Words, distance: _Distance, parts: Words, t: int) -> Iterator[_Search]:
     """Sort the codes by each key, and compare those whose keys are equal."""
-    from skhash.codes._pair_kernels import near_in_runs
+    from skhash.codes.pair_kernels import near_in_runs
 
     n, m = len(codes), len(parts)
     n_keys = comb(m, t)
@@ -256,7 +257,7 @@ def _sort(
     ends: npt.NDArray[np.int64],
 ) -> None:
     """Sort codes and their positions by the bits of a mask: first into parts of the space of hashes, then into runs."""
-    from skhash.codes._pair_kernels import count_parts, fill_parts, sort_parts
+    from skhash.codes.pair_kernels import count_parts, fill_parts, sort_parts
 
     n = len(codes)
     factors, n_bits = hash_factors(codes.shape[1]), min(MAX_PART_BITS, max(1, (n // PART).bit_length()))

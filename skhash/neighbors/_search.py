@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from skhash._threads import free_threads, run_in_slices
 from skhash.codes import unpack
-from skhash.codes._bits import item_words, memory_chunks
-from skhash.codes._blocks import LANES, CodeBlocks
-from skhash.codes._search import (
+from skhash.codes.bits import item_words, memory_chunks
+from skhash.codes.blocks import LANES, CodeBlocks
+from skhash.codes.distances import (
     Distance,
     EstimatedDistance,
     Estimates,

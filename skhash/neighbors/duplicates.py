@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_option
-from skhash.codes._bits import memory_chunks
+from skhash.codes.bits import memory_chunks
 from skhash.neighbors._checks import checked_vectors
 from skhash.neighbors._pairs import hash_factors
 from skhash.neighbors._search import vector_distances
@@ -90,7 +90,7 @@ def near_groups(
     show: Callable[[float], object] = lambda done: None,
 ) -> list[npt.NDArray[np.int64]]:
     """Positions of the items of each group; `show` takes the part of the work that is done, from 0 to 1."""
-    from skhash.codes._pair_kernels import join_groups, roots_of
+    from skhash.codes.pair_kernels import join_groups, roots_of
 
     codes = index._items.codes.words()
     roots, chosen = np.arange(len(codes)), np.arange(len(codes))

@@ -27,9 +27,9 @@ from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
 from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.codes._bits import are_packed
-from skhash.codes._blocks import CodeBlocks
-from skhash.codes._search import Neighbors
+from skhash.codes.bits import are_packed
+from skhash.codes.blocks import CodeBlocks
+from skhash.codes.distances import Neighbors
 from skhash.neighbors._among import chosen_places
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._checks import (
@@ -643,6 +643,19 @@ class HammingNeighbors(BaseEstimator):
         return tags
 
     # --- items
+
+    def _check_parameters(self) -> None:
+        """Raise InvalidParameterError or ValueError unless each parameter is valid and they fit each other."""
+        self._validate_params()
+        check_parameters(self)
+
+    def _take_items(self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None) -> None:
+        """Hold the items of a file."""
+        self._items = Items.of(codes, ids, factors)
+
+    def _take_vectors(self, vectors: Any) -> None:
+        """Hold original vectors of the items; ValueError if they are none."""
+        self._items = self._items.with_vectors(checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_))
 
     def _copy(self) -> Self:
         """Another index that shares the parameters and items."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files import arrays_from_bytes, arrays_of_text, arrays_to_bytes, text_of_arrays
 from skhash._ids import MAX_ID, as_ids, is_text, ranks
 from skhash._validation import as_count, numeric
-from skhash.persistence._format import arrays_from_bytes, arrays_of_text, arrays_to_bytes, text_of_arrays
 
 _KIND = "list of neighbors"
 

@@ -26,16 +26,18 @@ What JSON lacks is an object with a key that begins with "$":
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skhash._files import check_writable
+from skhash._files import write_atomically as write_atomically
+from skhash._validation import qualified_name
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._checking import errors_name, qualified_name, require, short
-from skhash.persistence._format import Decoder, Encoder, read_file, write_file
+from skhash.persistence._checking import errors_name, require, short
 from skhash.persistence._hashers import (
-    FIRST_STEPS,
     HEADER,
     check_hasher,
     decode_hasher,
@@ -44,9 +46,9 @@ from skhash.persistence._hashers import (
     is_pipeline,
     warn_of_resets,
 )
-from skhash.persistence._indexes import (
+from skhash.persistence.format import Decoder, Encoder, read_file, write_file
+from skhash.persistence.indexes import (
     INDEX_HEADER,
-    INDEXES,
     MAPPED,
     check_index,
     decode_index,
@@ -55,15 +57,7 @@ from skhash.persistence._indexes import (
     mapped_arrays,
     saved_model,
 )
-from skhash.persistence._writing import check_writable
-from skhash.persistence._writing import write_atomically as write_atomically
-from skhash.registry import HASHERS
-
-if TYPE_CHECKING:  # slow to import
-    from sklearn.pipeline import Pipeline
-
-    from skhash.base import BaseHasher
-    from skhash.neighbors import HammingNeighbors
+from skhash.registry import FIRST_STEPS, HASHERS, INDEXES
 
 __all__ = ["load", "save"]
 
@@ -71,7 +65,7 @@ __all__ = ["load", "save"]
 NOTES = "notes"
 
 
-def save(hasher: "BaseHasher | Pipeline | HammingNeighbors", path: str | os.PathLike[str]) -> None:
+def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
 
     The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of

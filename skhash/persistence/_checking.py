@@ -42,12 +42,6 @@ def short(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:300]}..."
 
 
-def qualified_name(value: Any) -> str:
-    """Name of a class or function, or of the class of an object, with its module."""
-    kind = value if hasattr(value, "__qualname__") and hasattr(value, "__module__") else type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
 def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> None:
     """Raise ValueError unless a value has an annotated type; new lengths of arrays are added to `lengths`."""
     origin, arguments = get_origin(hint), get_args(hint)

@@ -1,13 +1,12 @@
 """The part of a file that is a hasher: its class, parameters and fitted attributes."""
 
 import warnings
-from importlib import import_module
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, as_count, is_count, resolve_device
+from skhash._validation import OPTIONAL, Array, as_count, is_count, qualified_name, resolve_device
 from skhash.codes import MAX_NBITS
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
@@ -16,22 +15,16 @@ from skhash.persistence._checking import (
     ArgumentError,
     check_names_and_output,
     check_value,
-    qualified_name,
     require,
     short,
 )
-from skhash.persistence._format import GIVEN, Decoder, Encoder
-from skhash.registry import FUNCTIONS, HASHERS
+from skhash.persistence.format import GIVEN, Decoder, Encoder
+from skhash.registry import FIRST_STEPS, FUNCTIONS, HASHERS, import_class
 
 #: keys of the JSON of a file
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
 #: a parameter that names a folder of the machine that wrote the file; a fit would write there
 FOLDER = "checkpoint"
-#: first steps of the pipelines that are saved, by their key in the JSON
-FIRST_STEPS = {
-    "scaler": "sklearn.preprocessing._data.StandardScaler",
-    "features": "skhash.features.PretrainedFeatures",
-}
 #: what a database consists of
 DATABASE = {"codes", "y", "factors"}
 AUTO = "auto"  # of `cache`: the folder of the user
@@ -113,13 +106,12 @@ def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
         return hasher
     from sklearn.pipeline import Pipeline
 
-    module, _, name = FIRST_STEPS[key].rpartition(".")
     saved = decoder.decode(header[key])
-    first = getattr(import_module(module), name)(**saved["params"])
+    first = import_class(FIRST_STEPS[key])(**saved["params"])
     first._validate_params()
     require(getattr(first, "cache", None) in (None, AUTO), "cache", "None or 'auto', no folder", first)
     if unknown := set(saved["fitted"]) - {*_HINTS[key], "feature_names_in_", OUTPUT}:
-        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {name}.")
+        raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {type(first).__name__}.")
     vars(first).update(saved["fitted"])
     _check_first(key, first, hasher)
     pipeline = Pipeline(list(zip(saved["names"], (first, hasher), strict=True)))
@@ -227,8 +219,7 @@ def _check_scaler(scaler: Any, hasher: Any) -> None:
 
 def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Hasher of a header, with its fitted attributes."""
-    module, _, name = HASHERS[header["class"]].rpartition(".")
-    kind = getattr(import_module(module), name)
+    kind = import_class(HASHERS[header["class"]])
     saved, skipped = header["params"], {FOLDER, *_defaults(header)}
     if unknown := saved.keys() - set(kind._get_param_names()):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")

@@ -4,9 +4,9 @@ import os
 
 import numpy.typing as npt
 
+from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._writing import check_writable, write_atomically
 from skhash.stores._arrow import as_table, from_table
 from skhash.stores._codes import StoredCodes, check_codes
 

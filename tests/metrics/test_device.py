@@ -6,7 +6,7 @@ import torch
 from _devices import SEARCH_DEVICES, set_small_tiles
 from numpy.testing import assert_array_equal
 
-from skhash.codes import _torch_search
+from skhash.codes import torch_search
 from skhash.metrics import iter_histograms, relevance_histogram
 
 
@@ -56,7 +56,7 @@ def test_levels_of_shared_labels(device):
 
 def test_auto_without_a_gpu_is_compiled_code(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(_torch_search, "Tiles", None)
+    monkeypatch.setattr(torch_search, "Tiles", None)
     assert relevance_histogram([[0, 1]], [[1, 1]], [1], [1], device="auto").counts[0, 1, 1] == 1
 
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from skhash import ITQHasher, StructHashHasher
-from skhash.codes import _torch_search
+from skhash.codes import torch_search
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 
@@ -117,7 +117,7 @@ def test_what_the_caller_has_set_in_torch_changes_nothing(device):
 @pytest.mark.parametrize("k", [10, 1000])
 def test_a_gpu_multiplies_half_precision_and_waits_for_nothing(k):
     with fake_device(FAKE_GPU) as recorder:
-        tiles = _torch_search.Tiles(torch.empty((200_000, 8), dtype=torch.uint8, device=FAKE_GPU))
+        tiles = torch_search.Tiles(torch.empty((200_000, 8), dtype=torch.uint8, device=FAKE_GPU))
         keys, n_ties = tiles.nearest(np.zeros((1000, 8), np.uint8), k)
     assert (keys.shape, n_ties.shape, str(keys.device)) == ((1000, k), (1000,), FAKE_GPU)
     assert tiles._signs.dtype == torch.float16
@@ -129,7 +129,7 @@ def test_half_precision_is_exact():
     for n_bytes in (1, 8, 128):
         codes = random_codes(rng, 700, n_bytes)
         codes[1] = ~codes[0]
-        tiles = _torch_search.Tiles(torch.tensor(codes))
+        tiles = torch_search.Tiles(torch.tensor(codes))
         tiles._signs = tiles._signs.half()
         distances = np.bitwise_count(codes[:20, None] ^ codes).sum(axis=2, dtype=np.int64)
         keys = np.sort(distances * len(codes) + np.arange(len(codes)), axis=1)
@@ -140,9 +140,9 @@ def test_half_precision_is_exact():
 
 
 def test_the_device_keeps_the_codes_until_they_change(device, monkeypatch):
-    made, make = [], _torch_search.DeviceCodes.__init__
+    made, make = [], torch_search.DeviceCodes.__init__
     monkeypatch.setattr(
-        _torch_search.DeviceCodes, "__init__", lambda self, *args: (made.append(args), make(self, *args))[1]
+        torch_search.DeviceCodes, "__init__", lambda self, *args: (made.append(args), make(self, *args))[1]
     )
     index = HammingNeighbors(nbits=8, device=device).fit(np.arange(20, dtype=np.uint8)[:, None])
     query = np.array([[3]], np.uint8)
@@ -157,7 +157,7 @@ def test_the_device_keeps_the_codes_until_they_change(device, monkeypatch):
 
 def test_auto_without_a_gpu_is_the_compiled_search(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(_torch_search, "DeviceCodes", None)
+    monkeypatch.setattr(torch_search, "DeviceCodes", None)
     index = HammingNeighbors(device="auto").fit([[0, 0, 1], [1, 1, 1]])
     assert_array_equal(index.kneighbors([[0, 1, 1]], 1)[1], [[0]])
 

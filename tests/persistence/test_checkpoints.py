@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,15 +21,18 @@ from skhash.engine import Trainer
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import RetrievalScorer
 
+
+def add_noise(batch):
+    return batch + torch.randn_like(batch) * np.random.rand()  # noqa: NPY002
+
+
 OPTIONS = {
     "linear": {},
     "early stopping": {"early_stopping": True, "n_iter_no_change": 2, "learning_rate": 0.3, "n_epochs": 12},
     "mlp": {"backbone": "mlp"},
     "sgd, no schedule": {"optimizer": "sgd", "lr_schedule": "constant"},
-    "a scheduler of the user": {
-        "lr_schedule": lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
-    },
-    "augmentation": {"augment": lambda batch: batch + torch.randn_like(batch) * np.random.rand()},  # noqa: NPY002
+    "a scheduler of the user": {"lr_schedule": partial(torch.optim.lr_scheduler.ExponentialLR, gamma=0.9)},
+    "augmentation": {"augment": add_noise},
 }
 
 
@@ -95,22 +99,28 @@ def test_another_matrix_of_affinities_resumes_nothing(digits, tmp_path):
 
 
 class Modulo:
-    """An affinity that holds what pickle cannot keep: a function, or a lock."""
+    """An affinity that may hold what has no identity: a lambda, or a lock."""
 
-    def __init__(self, n, lock=None):
-        self.label, self.lock = lambda y: y % n, lock
+    def __init__(self, n, **attributes):
+        self.n = n
+        vars(self).update(attributes)
 
     def __call__(self, a, b):
-        return np.equal.outer(self.label(a), self.label(b)).astype(float)
+        return np.equal.outer(a % self.n, b % self.n).astype(float)
 
 
-def test_parameters_that_cannot_be_distinguished_are_refused(digits, tmp_path):
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        (Modulo(10, lock=threading.Lock()), r"Got a _thread.lock at `affinity.lock` instead, .* Leave it out of what"),
+        (Modulo(10, label=lambda y: y), r"Got a .*<lambda> at `affinity.label` instead, .* Define it in a file"),
+        (lambda a, b: np.equal.outer(a, b).astype(float), "Got a .*<lambda> instead, .* Define it in a file"),
+    ],
+)
+def test_parameters_that_cannot_be_distinguished_are_refused(digits, tmp_path, affinity, expected):
     folder = tmp_path / "checkpoints"
-    affinity = Modulo(10, threading.Lock())
-    expected = (
-        r"`affinity` must be identifiable when `checkpoint` is set.* Got a _thread.lock at `affinity.lock` instead"
-    )
-    with pytest.raises(TypeError, match=expected):
+    message = rf"`affinity` must be identifiable when `checkpoint` is set.* {expected}.*, or set `checkpoint` to None\."
+    with pytest.raises(TypeError, match=message):
         hasher(folder, affinity=affinity).fit(digits.X, digits.y)
     assert not folder.exists()
     assert hasher(None, affinity=affinity).fit(digits.X, digits.y).n_epochs_ == 6
@@ -252,11 +262,15 @@ def test_other_versions_are_a_warning(digits, tmp_path, monkeypatch):
 # --- optimizers and schedulers of the user
 
 
+def slowly(step):
+    return np.cos(step / 10)
+
+
 def test_a_scheduler_may_store_numpy_numbers_and_counts(digits, tmp_path):
     X, y = digits.X[:100], digits.y[:100]
     schedules = (
-        lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: np.cos(step / 10)),
-        lambda optimizer: torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 5, 5]),
+        partial(torch.optim.lr_scheduler.LambdaLR, lr_lambda=slowly),
+        partial(torch.optim.lr_scheduler.MultiStepLR, milestones=[2, 5, 5]),
     )
     for schedule in schedules:
         resumed = stop_and_resume(lambda: hasher(tmp_path, lr_schedule=schedule), X, y, after=1)  # noqa: B023

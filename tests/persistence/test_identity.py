@@ -66,8 +66,8 @@ class Affinity:
         return 2 * self.n
 
 
-def make_class(text):
-    """A class from a text with a source, as that of a cell of a notebook."""
+def make(text):
+    """A class or function from a text with a source, as that of a cell of a notebook."""
     file = f"<cell {hash(text)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names = {"__name__": "notebook"}
@@ -75,35 +75,44 @@ def make_class(text):
     return names["Made"]
 
 
-def with_default(n):
-    def function(x, n=n, *, m=0):
-        return x + n + m
-
-    return function
+def make_function(n):
+    return make(f"def Made(x):\n    return x + {n}")
 
 
 def in_closure(value):
     return lambda x: value * x
 
 
+def local_function():
+    def inner(x):
+        return x
+
+    return inner
+
+
+def local_class():
+    class Inner:
+        def __call__(self, a, b):
+            return np.equal.outer(a, b)
+
+    return Inner
+
+
+def unscaled(x):
+    return x
+
+
 MAKERS = {
     "numbers": lambda n: n,
-    "constants": lambda n: [lambda x: x + 1, lambda x: x + 2][n],
-    "names": lambda n: [lambda x: x.real, lambda x: x.imag][n],
-    "inner functions": lambda n: [
-        lambda x: [(lambda y: y + 1)(z) for z in x],
-        lambda x: [(lambda y: y + 2)(z) for z in x],
-    ][n],
-    "default values": with_default,
-    "closures": in_closure,
-    "closures in closures": lambda n: in_closure(in_closure(n)),
+    "code of functions": make_function,
+    "names of functions": [scaled, unscaled].__getitem__,
     "functools.partial": lambda n: functools.partial(scaled, n),
-    "partial of lambdas": lambda n: functools.partial([lambda x: x, lambda x: -x][n]),
+    "partial of functions": lambda n: functools.partial([scaled, unscaled][n]),
     "bound methods": lambda n: Affinity(n).method,
     "callable objects": Affinity,
-    "code of classes": lambda n: make_class(f"class Made:\n    def __call__(self, x):\n        return x + {n}")(),
+    "code of classes": lambda n: make(f"class Made:\n    def __call__(self, x):\n        return x + {n}")(),
     "attributes of classes": lambda n: [Needs, NeedsNot][n],
-    "cached functions": lambda n: functools.lru_cache(in_closure(n)),
+    "cached functions": lambda n: functools.lru_cache(make_function(n)),
     "sets": lambda n: {"a", "b", f"c{n}"},
     "dicts": lambda n: {"a": 1, "b": {"c": n}},
     "arrays": lambda n: np.array([0, n]),
@@ -173,6 +182,12 @@ def test_what_has_no_influence_does_not_count():
     assert identity(module) == identity(module.eval())
 
 
+def without_source():
+    names = {"__name__": "notebook"}
+    exec("def made(x):\n    return x", names)
+    return names["made"]
+
+
 def nested(n):
     value = []
     for _ in range(n):
@@ -185,16 +200,27 @@ def nested(n):
     [
         (threading.Lock(), ""),
         ((x for x in "abc"), ""),
-        (in_closure(threading.Lock()), r" at `augment\.value\.value`"),
+        (lambda x: x, r"<lambda> at `augment\.value` instead, and it has no name of its own. Define it in a file"),
+        (in_closure(2), ".*it has no name of its own"),
+        (local_function(), ".*it has no name of its own"),
+        (local_class(), ".*it has no name of its own"),
+        (local_class()(), ".*it has no name of its own"),
+        (functools.partial(local_function()), ".*it has no name of its own"),
+        (functools.lru_cache(local_function()), ".*it has no name of its own"),
         (Affinity(threading.Lock()), r" at `augment\.value\.n`"),
         (nested(100_000), ".*nested too deeply"),
-        (eval("lambda x: x"), ".*its source cannot be read"),
+        (without_source(), ".*its source cannot be read. Define it in a file"),
     ],
 )
 def test_what_cannot_be_identified_is_named(value, reason):
     message = f"`augment` must be identifiable when `checkpoint` is set.* Got a .*{reason}"
     with pytest.raises(TypeError, match=message):
         identity(value)
+
+
+@pytest.mark.parametrize("affinity", [np.equal.outer, functools.partial(Affinity(2))], ids=["ufunc", "partial"])
+def test_an_affinity_with_a_name_identifies_a_training(affinity):
+    assert name_of(affinity=affinity) == name_of(affinity=affinity)
 
 
 def test_every_value_of_a_sample_counts(tmp_path):

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skhash._compat import fit_context
+from skhash._files import as_arrays, as_tensors
 from skhash._threads import is_forked, one_thread
 from skhash._validation import (
     check_channels,
@@ -23,6 +24,7 @@ from skhash._validation import (
     is_dataset,
     is_module,
     python_ints,
+    qualified_name,
     resolve_device,
 )
 from skhash.affinity import SharedLabelsAffinity
@@ -40,8 +42,7 @@ from skhash.hashers.deep._parameters import (
     list_parameters,
 )
 from skhash.hashers.deep._stored import StoredMixin
-from skhash.persistence._checking import qualified_name
-from skhash.persistence._identity import identify
+from skhash.persistence.identity import identify
 
 if TYPE_CHECKING:
     import torch
@@ -717,8 +718,6 @@ def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None
 
 def capture_state(trainer: "Trainer", fixed: dict[str, Any]) -> dict[str, Any]:
     """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
-    from skhash.persistence._checkpoints import as_arrays
-
     state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
     del state["encoder"]
     return state | {"optimizer_class": qualified_name(trainer.optimizer)}
@@ -726,8 +725,6 @@ def capture_state(trainer: "Trainer", fixed: dict[str, Any]) -> dict[str, Any]:
 
 def restore_state(trainer: "Trainer", state: dict[str, Any], optimizer: Any) -> None:
     """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
-    from skhash.persistence._checkpoints import as_tensors
-
     if qualified_name(trainer.optimizer) != state["optimizer_class"]:
         raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
     now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]

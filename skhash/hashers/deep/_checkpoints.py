@@ -10,8 +10,8 @@ from skhash.engine import DatasetArray, Trainer
 from skhash.engine.runtime import call_in_first, is_first
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
-from skhash.persistence._checkpoints import REMEDY, Checkpoint
-from skhash.persistence._identity import Identity, identify
+from skhash.persistence.checkpoints import REMEDY, Checkpoint
+from skhash.persistence.identity import Identity, identify
 
 #: parameters that may change between the runs of one training, because they do not decide the weights
 FREE = ("checkpoint", "device", "store_database", "deterministic")

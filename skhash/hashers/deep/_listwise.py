@@ -24,8 +24,8 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from skhash._compiler import kernel
-from skhash.metrics._ties import discount_table
-from skhash.metrics.ndcg import _level_gains
+from skhash.metrics.ndcg import level_gains
+from skhash.metrics.ties import discount_table
 
 TRACE = 1e-9  # a tie with fewer soft items counts as empty
 POLE = 1e-3  # AP_T uses a series where n[d] differs less from 1
@@ -64,7 +64,7 @@ def listwise_loss(
 
 def _masses(levels: npt.ArrayLike, metric: str) -> npt.NDArray[np.float64]:
     """Mass of an item of each level."""
-    return _level_gains(levels) if metric == "ndcg" else (np.asarray(levels) > 0).astype(np.float64)
+    return level_gains(levels) if metric == "ndcg" else (np.asarray(levels) > 0).astype(np.float64)
 
 
 def _evaluate(

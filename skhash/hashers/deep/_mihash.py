@@ -4,7 +4,7 @@ import torch
 
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.metrics import RelevanceHistogram
-from skhash.metrics._ties import divide
+from skhash.metrics.ties import divide
 
 
 def _entropy(counts: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash.codes._search import terms_of_items
+from skhash.codes.distances import terms_of_items
 from skhash.engine import Encoder, NumpyEncoder, unit_of
 from skhash.engine.layers import Smoothing
 from skhash.hashers.deep._objectives import sign

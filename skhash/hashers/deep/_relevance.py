@@ -21,7 +21,7 @@ import numpy.typing as npt
 from skhash._validation import OPTIONAL, evenly_spaced
 from skhash.affinity import ClassAffinity, level_indices
 from skhash.affinity._levels import check_pairs
-from skhash.codes._bits import memory_chunks
+from skhash.codes.bits import memory_chunks
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 
 if TYPE_CHECKING:

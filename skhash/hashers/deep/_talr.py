@@ -8,7 +8,10 @@ import torch
 
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.metrics import RelevanceHistogram
-from skhash.metrics._ties import (
+from skhash.metrics.average_precision import expected_ap
+from skhash.metrics.fast_ap import fast_ap_of_ties
+from skhash.metrics.ndcg import expected_gain, expected_ndcg, level_gains
+from skhash.metrics.ties import (
     cumulative_discount,
     divide,
     items_before,
@@ -17,9 +20,6 @@ from skhash.metrics._ties import (
     tied_ranking,
     tied_relevance,
 )
-from skhash.metrics.average_precision import _expected_ap
-from skhash.metrics.fast_ap import _fast_ap
-from skhash.metrics.ndcg import _expected_gain, _expected_ndcg, _level_gains
 
 
 def _relaxed_ap(n: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -107,16 +107,16 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     """
     values: torch.Tensor
     if objective == "fast_ap":
-        values, _ = _fast_ap(*tied_relevance(H.counts))
+        values, _ = fast_ap_of_ties(*tied_relevance(H.counts))
     elif relaxation == "exact" and objective == "ap":
-        values, _ = _expected_ap(*tied_relevance(H.counts), k, "min")
+        values, _ = expected_ap(*tied_relevance(H.counts), k, "min")
     elif relaxation == "exact":
-        values, _ = _expected_ndcg(H.counts, H.levels, k)
+        values, _ = expected_ndcg(H.counts, H.levels, k)
     elif objective == "ap":
         values = _RELAXED[objective, relaxation](*tied_relevance(H.counts))
     else:
-        gains = _level_gains(H.levels)
-        ideal = _expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
+        gains = level_gains(H.levels)
+        ideal = expected_gain(tied_ranking(H.counts.sum(1, keepdim=True), gains, "best"))
         values = divide(_RELAXED[objective, relaxation](*tied_ranking(H.counts, gains)), ideal)
     return values
 

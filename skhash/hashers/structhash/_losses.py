@@ -15,7 +15,7 @@ Any other function with these arguments is a loss as well.
 import numpy as np
 import numpy.typing as npt
 
-from skhash.metrics._ties import cumulative_discount
+from skhash.metrics.ties import cumulative_discount
 
 
 def ap_gain(

@@ -28,7 +28,7 @@ from skhash.functions import HashFunction
 from skhash.hashers._ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import GAINS
-from skhash.metrics._ties import DISCOUNTS
+from skhash.metrics.ties import DISCOUNTS
 
 
 class StructHashHasher(ColumnGenerationHasher):

@@ -1,5 +1,6 @@
 """A resume is of the same training or refused: what counts, what may change, and what a user is told."""
 
+import functools
 import os
 import runpy
 import shutil
@@ -31,8 +32,12 @@ def stop(hasher, X, y, n_epochs=2):
         hasher.set_callbacks(StopAfter(n_epochs)).fit(X, y)
 
 
-def same_class(n):
-    return lambda a, b: np.equal.outer(a % n, b % n).astype(float)
+def same_class(a, b, n=10):
+    return np.equal.outer(a % n, b % n).astype(float)
+
+
+def same_parity(a, b):
+    return same_class(a, b, 2)
 
 
 def frozen(activation, seed=0):
@@ -42,18 +47,18 @@ def frozen(activation, seed=0):
 
 
 OTHER = {
-    "lambdas": lambda: (
-        {"affinity": lambda a, b: np.equal.outer(a, b).astype(float)},
-        {"affinity": lambda a, b: np.equal.outer(a % 2, b % 2).astype(float)},
+    "functions": lambda: ({"affinity": same_class}, {"affinity": same_parity}),
+    "arguments": lambda: (
+        {"affinity": functools.partial(same_class, n=10)},
+        {"affinity": functools.partial(same_class, n=2)},
     ),
-    "closures": lambda: ({"affinity": same_class(10)}, {"affinity": same_class(2)}),
     "frozen weights": lambda: ({"backbone": frozen(torch.nn.ReLU)}, {"backbone": frozen(torch.nn.ReLU, seed=1)}),
     "activations": lambda: ({"backbone": frozen(torch.nn.ReLU)}, {"backbone": frozen(torch.nn.Tanh)}),
     "learning rates": lambda: ({"learning_rate": 0.1}, {"learning_rate": 0.01}),
 }
 SAID = {
-    "lambdas": r"`affinity` \(.*<lambda>\) has other code or other values",
-    "closures": r"`affinity` \(.*same_class.*\) has other code or other values",
+    "functions": r"`affinity` is .*same_class in the checkpoint and .*same_parity here",
+    "arguments": r"`affinity` \(functools.partial\) has other code or other values",
     "frozen weights": "`backbone` starts with other weights: build it from the same seed",
     "activations": r"`backbone` \(.*Sequential\) has other code or other values",
     "learning rates": r"`learning_rate` is 0\.1 in the checkpoint and 0\.01 here",
@@ -156,10 +161,13 @@ SCRIPT = """
         def forward(self, X):
             return self.act(self.layer(X))
 
+    def noisy(batch):
+        return batch + 0.1 * torch.randn_like(batch)
+
     def make(folder):
         torch.manual_seed(3)
         return TALRHasher(8, affinity=Affinity(SAME), backbone=Net(), n_epochs=4, batch_size=50, checkpoint=folder,
-                          augment=lambda batch: batch + 0.1 * torch.randn_like(batch), random_state=0)
+                          augment=noisy, random_state=0)
 
     X, y = load_digits(return_X_y=True)
     X, y = X[:200], y[:200]

@@ -311,7 +311,7 @@ def hamming_distances(
     packed_a, nbits_a = as_packed(codes_a, nbits, "codes_a")
     packed_b, nbits_b = as_packed(codes_b, nbits, "codes_b")
     check_same_nbits(nbits_a, nbits_b, "codes_a", "codes_b")
-    from skhash.codes._kernels import byte_table_distances, byte_tables
+    from skhash.codes.bit_kernels import byte_table_distances, byte_tables
 
     weights, unit = np.ones(nbits_a, dtype=np.int64), None
     if bit_weights is not None:

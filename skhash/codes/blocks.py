@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes._bits import item_words, read_only
+from skhash.codes.bits import item_words, read_only
 
 LANES = 64  # items of a block: their bytes fill a line of the cache, and a mask of them a word
 NO_ITEM = 2**62  # the place that a search returns where there are fewer items than it is asked for

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 
 from skhash._validation import resolve_device
-from skhash.codes._blocks import CodeBlocks
-from skhash.codes._search import Neighbors
+from skhash.codes.blocks import CodeBlocks
+from skhash.codes.distances import Neighbors
 
 TILE = {"cpu": 2**21, "cuda": 2**26}  # products at a time: a GPU is busy with many, a CPU keeps few in its cache
 QUERIES = 1024  # of a tile

@@ -13,7 +13,7 @@ import numba as nb
 import numpy as np
 
 from skhash._compiler import kernel
-from skhash.codes._kernels import block_distances, popcount
+from skhash.codes.bit_kernels import block_distances, popcount
 
 BLOCK = 1024  # codes that are compared with each other; their words stay in the first-level cache
 SUB_BLOCK = 256  # codes of a block that are skipped together if none is near enough; divides BLOCK

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash.persistence._checking import qualified_name
-from skhash.persistence._identity import digest
-from skhash.persistence._writing import check_writable, explained
+from skhash._files import check_writable, explained
+from skhash._validation import qualified_name
+from skhash.persistence.identity import digest
 
 try:
     import fcntl

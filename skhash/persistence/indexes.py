@@ -1,7 +1,6 @@
 """The part of a file that is an index: its parameters, its hasher, and the codes that are not read but mapped."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,22 +8,19 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash._ids import first_repeated, is_text
-from skhash._validation import Array, as_count
+from skhash._validation import Array, as_count, qualified_name
 from skhash.codes import MAX_NBITS
-from skhash.codes._blocks import LANES, CodeBlocks, masks_of
+from skhash.codes.blocks import LANES, CodeBlocks, masks_of
 from skhash.persistence._checking import (
     MAX_FEATURES,
     OUTPUT,
     ArgumentError,
     check_names_and_output,
     errors_name,
-    qualified_name,
     require,
     short,
 )
-from skhash.persistence._format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
 from skhash.persistence._hashers import (
-    FIRST_STEPS,
     available_device,
     check_hasher,
     decode_hasher,
@@ -32,13 +28,10 @@ from skhash.persistence._hashers import (
     is_hasher,
     is_pipeline,
 )
+from skhash.persistence.format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
+from skhash.registry import FIRST_STEPS, INDEXES, import_class
 from skhash.unwrap import find_hasher
 
-if TYPE_CHECKING:  # slow to import: a file of a hasher does without
-    from skhash.neighbors import HammingNeighbors
-
-#: classes of `skhash.neighbors`
-INDEXES = ("HammingNeighbors", "HammingNeighborsTransformer")
 #: keys that the JSON of an index has, too
 INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items"})
 #: tensors that `load` does not read but map
@@ -54,10 +47,10 @@ _IDS = "ids_"
 
 def is_index(value: Any) -> bool:
     """Whether an object is an index of skhash itself."""
-    return type(value).__name__ in INDEXES and type(value).__module__.startswith("skhash.neighbors.")
+    return INDEXES.get(type(value).__name__) == qualified_name(type(value))
 
 
-def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
+def mapped_arrays(index: Any) -> dict[str, npt.NDArray[Any]]:
     """Arrays of an index that `load` maps: the codes, and the identifiers unless they are text or 0, 1, 2, ..."""
     items = index._items.packed()
     ids = items.ids.values
@@ -65,7 +58,7 @@ def mapped_arrays(index: "HammingNeighbors") -> dict[str, npt.NDArray[Any]]:
     return {"blocks": items.codes.blocks.view(np.uint64)} | ({"ids_": ids} if has_own else {})
 
 
-def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
+def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
     """JSON of an index; of the mapped arrays it holds the checksums."""
     params = index.get_params(deep=False)
     inner = saved_model(index)
@@ -86,15 +79,15 @@ def encode_index(index: "HammingNeighbors", encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def saved_model(index: "HammingNeighbors") -> Any:
+def saved_model(index: Any) -> Any:
     """Hasher or Pipeline of an index that is saved in the same file, or None."""
     model = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
     return model if is_hasher(model) or is_pipeline(model) else None
 
 
-def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "HammingNeighbors":
+def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Checked index from the JSON of a file; `given` of the decoder holds the arguments of `load`."""
-    kind: Any = getattr(import_module("skhash.neighbors"), header["class"])
+    kind = import_class(INDEXES[header["class"]])
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
@@ -106,9 +99,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     hasher = _fitted_hasher(header, decoder, device)
     if hasher is not None and header["frozen"] and not isinstance(hasher, FrozenEstimator):
         hasher = FrozenEstimator(hasher)
-    index: HammingNeighbors = kind(None if hasher is None else clone(hasher), **params)
-    index._validate_params()
-    import_module("skhash.neighbors._checks").check_parameters(index)
+    index = kind(None if hasher is None else clone(hasher), **params)
+    index._check_parameters()
     index.__dict__.update({name: value for name, value in fitted.items() if name not in ("factors_", _IDS)})
     index.hasher_, index._nbits = hasher, header["nbits"]
     arrays = _map_arrays(index, header, decoder, fitted)
@@ -118,7 +110,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> "Hamm
     if is_checked or (is_checked is None and sum(array.nbytes for array in arrays.values()) <= MAX_CHECKED):
         _check_content(index, header["mapped"], arrays)
     if index.rerank is not None:
-        index._items = index._items.with_vectors(_take_vectors(index, decoder))
+        _take_vectors(index, decoder)
     return index
 
 
@@ -137,7 +129,7 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
     return codes.rows(), nbits, ids
 
 
-def check_index(index: "HammingNeighbors") -> None:
+def check_index(index: Any) -> None:
     """Raise ValueError unless the fitted attributes of an index agree; the values of the codes are not read."""
     nbits = as_count(index._nbits, "nbits", largest=MAX_NBITS)
     n_features = as_count(index.n_features_in_, "n_features_in_", largest=MAX_FEATURES)
@@ -192,8 +184,8 @@ def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any
     return given
 
 
-def _take_vectors(index: "HammingNeighbors", decoder: Decoder) -> Any:
-    """Original vectors that were passed to `load`."""
+def _take_vectors(index: Any, decoder: Decoder) -> None:
+    """Give an index the original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
     remedy = (
@@ -206,14 +198,13 @@ def _take_vectors(index: "HammingNeighbors", decoder: Decoder) -> Any:
             f"rerank={index.rerank!r}, and original vectors are not saved. Got None. {remedy}"
         )
     try:
-        check = import_module("skhash.neighbors._checks").checked_vectors
-        return check(vectors, index.n_samples_fit_, index.n_features_in_)
+        index._take_vectors(vectors)
     except ValueError as error:
         raise ArgumentError(f"{error} {remedy}") from error
 
 
 def _map_arrays(
-    index: "HammingNeighbors", header: dict[str, Any], decoder: Decoder, fitted: dict[str, Any]
+    index: Any, header: dict[str, Any], decoder: Decoder, fitted: dict[str, Any]
 ) -> dict[str, npt.NDArray[Any]]:
     """Set the items of an index, whose codes and identifiers are mapped, and return the mapped arrays."""
     digests = header["mapped"]
@@ -222,7 +213,7 @@ def _map_arrays(
     arrays = map_tensors(decoder.path, header, digests)
     codes = _codes_of(header, arrays)
     ids = _ids_of(fitted, arrays, codes.n_items)
-    index._items = import_module("skhash.neighbors._items").Items.of(codes, ids, fitted.get("factors_"))
+    index._take_items(codes, ids, fitted.get("factors_"))
     return arrays
 
 
@@ -248,7 +239,7 @@ def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int)
     return ids
 
 
-def _check_content(index: "HammingNeighbors", digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+def _check_content(index: Any, digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Raise ValueError unless the mapped arrays have their checksums; this reads all of them."""
     if digests != {name: digest(array) for name, array in arrays.items()}:
         raise ValueError("the checksum of its codes is not that of their content. Save the index again.")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes._bits import quantize_weights, read_only
-from skhash.codes._blocks import CodeBlocks, masks_of
+from skhash.codes.bits import quantize_weights, read_only
+from skhash.codes.blocks import CodeBlocks, masks_of
 
 FEW = 1000  # codes that numpy copies as fast as a compiled kernel
 
@@ -131,7 +131,7 @@ class TableDistance:
 
     def tables(self, part: slice) -> npt.NDArray[np.int64]:
         """What each value of each half byte of a code adds, of shape (n, 2 * n_bytes, 16)."""
-        from skhash.codes._kernels import half_byte_tables
+        from skhash.codes.bit_kernels import half_byte_tables
 
         tables: npt.NDArray[np.int64] = half_byte_tables(self.zeros[part], self.ones[part])
         return tables

@@ -1,8 +1,8 @@
 """What a resume compares: a digest of parameters, samples and targets that is the same in every process.
 
 Arrays and plain values count with their values, objects with their class and their attributes. A function or class of
-the user counts with its source text, default values and closure, one of an installed library with its name. A torch
-module counts with its classes, its repr and its state_dict. What has no source is refused.
+the user counts with its name and its source text, one of an installed library with its name. A torch module counts with
+its classes, its repr and its state_dict. What has no name of its own, such as a lambda, or no source is refused.
 """
 
 import functools
@@ -18,10 +18,13 @@ import joblib
 import numpy as np
 from scipy import sparse
 
-from skhash.persistence._checking import qualified_name
+from skhash._validation import qualified_name
 
 WEIGHTS_OF = "weights of "  # begins the name of the entry of a module
 N_MAX_CHARACTERS = 80  # of a value in a message
+#: remedies for what has no identity
+_NAMED = "Define it in a file, outside of functions (functools.partial sets its arguments)"
+_PICKLED = "Leave it out of what pickle keeps (`__getstate__`)"
 
 #: name of each part of a training to its description, for messages, and its digest
 Identity = dict[str, tuple[str, str]]
@@ -133,47 +136,30 @@ def _code_as_data(value: Any, where: str) -> Any:
     if isinstance(value, MethodType):
         return ["method", _as_data(value.__func__, where), _as_data(value.__self__, where)]
     if isinstance(value, FunctionType):
-        if _is_of_library(value) and "<" not in value.__qualname__:
-            return ["function", qualified_name(value)]
-        return ["function", *_source(value, where), *_bound_values(value, where)]
+        return ["function", *([qualified_name(value)] if _is_of_library(value) else _named_source(value, where))]
     kinds = [kind for kind in value.__mro__ if not _is_of_library(kind)]
-    bound = [_bound_values(each, where) for kind in kinds for each in _functions(kind)]
-    sources = [_source(kind, where) for kind in kinds]
-    return ["class", value.__qualname__, sources, bound] if kinds else ["class", qualified_name(value)]
+    return ["class", *([_named_source(kind, where) for kind in kinds] or [qualified_name(value)])]
 
 
-def _source(value: Any, where: str) -> list[Any]:
-    """Source text of a function or class, and the place of a lambda in its line."""
+def _named_source(value: Any, where: str) -> list[str]:
+    """Name and source text of a function or class; TypeError for what has none, such as a lambda."""
+    if "<" in value.__qualname__:  # <lambda>, or f.<locals>.g, which may depend on the variables of f
+        raise _refusal(where, value, "it has no name of its own", _NAMED)
     try:
-        if isinstance(value, FunctionType):
-            columns = [place[2] for place in value.__code__.co_positions() if place[2]]
-            return [inspect.getsource(value), min(columns, default=0)]
         try:
-            return [inspect.getsource(value)]
+            return [value.__qualname__, inspect.getsource(value)]
         except (OSError, TypeError):  # of a class in a notebook, only its methods have sources
-            if not _functions(value):
+            if not (isinstance(value, type) and _functions(value)):
                 raise
-            return [inspect.getsource(function) for function in _functions(value)]
+            return [value.__qualname__, *(inspect.getsource(function) for function in _functions(value))]
     except (OSError, TypeError) as error:
-        raise _refusal(where, value, "its source cannot be read") from error
+        raise _refusal(where, value, "its source cannot be read", _NAMED) from error
 
 
 def _functions(kind: type) -> list[FunctionType]:
     """Methods of a class, without those that a dataclass makes from text."""
     functions = [value for value in vars(kind).values() if isinstance(value, FunctionType)]
     return [function for function in functions if function.__code__.co_filename != "<string>"]
-
-
-def _bound_values(function: FunctionType, where: str) -> list[Any]:
-    """Default values of a function, and the values of its closure."""
-    values: dict[str, Any] = {"defaults": function.__defaults__, "keyword defaults": function.__kwdefaults__}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        if name != "__class__":  # the class of a method that calls super()
-            try:
-                values[name] = cell.cell_contents
-            except ValueError:  # the variable has no value yet
-                values[name] = "no value"
-    return [_as_data(value, f"{where}.{name}") for name, value in sorted(values.items())]
 
 
 def _object_as_data(value: Any, where: str) -> Any:
@@ -204,13 +190,12 @@ def _is_of_library(value: Any) -> bool:
     return _is_installed((value.__module__ or "builtins").partition(".")[0])
 
 
-def _refusal(where: str, value: Any, reason: str) -> TypeError:
+def _refusal(where: str, value: Any, reason: str, remedy: str = _PICKLED) -> TypeError:
     parameter = where.partition(".")[0].partition("[")[0]
     part = "" if where == parameter else f" at `{where}`"
     return TypeError(
         f"`{parameter}` must be identifiable when `checkpoint` is set: a resume goes on with the same training only. "
-        f"Got a {qualified_name(value)}{part} instead, and {reason}. Leave it out of what pickle keeps "
-        "(`__getstate__`), or set `checkpoint` to None."
+        f"Got a {qualified_name(value)}{part} instead, and {reason}. {remedy}, or set `checkpoint` to None."
     )
 
 

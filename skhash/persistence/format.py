@@ -2,12 +2,9 @@
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +12,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash import __version__
+from skhash._files import TEXT, Tensors, arrays_of_text, text_of_arrays, with_shape, write_atomically
+from skhash._validation import qualified_name
 from skhash.exceptions import InvalidFileError
-from skhash.persistence._checking import ArgumentError, errors_name, qualified_name, require, short
-from skhash.persistence._writing import write_atomically
-from skhash.registry import FUNCTIONS
+from skhash.persistence._checking import ArgumentError, errors_name, require, short
+from skhash.registry import AFFINITIES, FUNCTIONS, import_class
 
 FilePath = str | os.PathLike[str]
-Tensors = dict[str, npt.NDArray[Any]]
 
 FORMAT = 2
-#: key of the JSON in the metadata, and of the checksum in the JSON
-TEXT, CHECKSUM = "skhash", "sha256"
+#: key of the checksum in the JSON
+CHECKSUM = "sha256"
 #: bytes of the JSON, and columns of a sparse matrix
 MAX_TEXT, MAX_COLUMNS = 2**26, 2**24
-#: classes of `skhash.affinity` that a file may name
-AFFINITIES = ("ClassAffinity", "SharedLabelsAffinity", "DistanceAffinity", "NeighborAffinity", "PrecomputedAffinity")
 #: parameters that may hold code, which must be passed to `load`
 GIVEN = ("affinity", "backbone")
 SPARSE: dict[str, Any] = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}
@@ -73,7 +69,7 @@ class Encoder:
         if SPARSE.get(name) is type(value):
             parts = [self.encode(getattr(value, part), f"{where}.{part}") for part in ("data", "indices", "indptr")]
             return {"$sparse": name, "shape": list(value.shape), "parts": parts}
-        if name in AFFINITIES and type(value).__module__.startswith("skhash.affinity"):
+        if AFFINITIES.get(name) == qualified_name(type(value)):
             fields = {name: field for name, field in vars(value).items() if name[0] != "_"}
             return {"$affinity": name, "fields": self.encode(fields, where)}
         if FUNCTIONS.get(name) == qualified_name(type(value)):
@@ -130,7 +126,7 @@ class Decoder:
                 array = _viewed(self.tensors[name], **rest) if rest else self.tensors[name]
                 return array.T if order == "F" else array
             case {"$objects": list(items), "shape": list(shape), **rest} if not rest:
-                return _with_shape(np.fromiter(self.decode(items), dtype=object, count=len(items)), shape)
+                return with_shape(np.fromiter(self.decode(items), dtype=object, count=len(items)), shape)
             case {"$text": str(name), "shape": list(shape), **rest} if not rest:
                 return text_of_arrays(self.tensors[name], self.tensors[f"{name}.ends"], shape)
             case {"$sparse": kind, "shape": [int(n_rows), int(n_columns)], "parts": parts, **rest} if not rest:
@@ -169,37 +165,14 @@ def _viewed(content: npt.NDArray[Any], dtype: str, shape: list[Any]) -> npt.NDAr
     kind = np.dtype(dtype)
     if kind.kind not in "biufcUSMm" or not kind.itemsize or content.dtype != np.uint8:
         raise ValueError(f"an array of dtype {dtype!r} cannot be in a file.")
-    return _with_shape(np.frombuffer(content.tobytes(), kind), shape).copy()
-
-
-def arrays_of_text(texts: npt.NDArray[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Bytes of all texts of an array of objects, and where each of them ends; file names may not be UTF-8."""
-    parts = [text.encode("utf-8", "surrogatepass") for text in texts.flat]
-    return np.frombuffer(b"".join(parts), np.uint8), np.cumsum([len(part) for part in parts], dtype=np.int64)
-
-
-def text_of_arrays(content: Any, ends: Any, shape: Any) -> npt.NDArray[np.object_]:
-    """Texts from the arrays of :func:`arrays_of_text`; ValueError for others."""
-    are_arrays = content.dtype == np.uint8 and ends.dtype == np.int64 and content.ndim == ends.ndim == 1
-    if not are_arrays or (np.diff(ends, prepend=0) < 0).any() or ends[-1:].sum() != len(content):
-        raise ValueError("text must be bytes, and where each of its parts ends.")
-    whole = content.tobytes()
-    texts = [whole[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise([0, *ends.tolist()])]
-    return _with_shape(np.fromiter(texts, dtype=object, count=len(texts)), shape)
-
-
-def _with_shape(values: npt.NDArray[Any], shape: list[Any]) -> npt.NDArray[Any]:
-    if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) != len(values):
-        raise ValueError(f"an array of shape {shape} does not have {len(values)} values.")
-    return values.reshape(shape)
+    return with_shape(np.frombuffer(content.tobytes(), kind), shape).copy()
 
 
 def _function(kind: str, arrays: dict[str, Any]) -> Any:
     """Function of a hasher, which checks its arrays."""
-    module, _, name = FUNCTIONS[kind].rpartition(".")
     for key, array in arrays.items():
         require(type(array) is np.ndarray, f"function_.{key}", "an array", array)
-    return getattr(import_module(module), name).from_arrays(arrays)
+    return import_class(FUNCTIONS[kind]).from_arrays(arrays)
 
 
 def _sparse_matrix(kind: Any, shape: tuple[int, int], parts: Any) -> Any:
@@ -223,7 +196,7 @@ def _affinity(kind: str, fields: dict[str, Any]) -> Any:
         raise ValueError(f"`binary` must be a bool. Got {fields['binary']!r} instead.")
     if isinstance(fields.get("matrix"), list | tuple | dict):
         raise ValueError("`matrix` must be an array.")
-    return getattr(import_module("skhash.affinity"), kind)(**fields)
+    return import_class(AFFINITIES[kind])(**fields)
 
 
 # --- files
@@ -233,7 +206,7 @@ def write_file(path: FilePath, header: Mapping[str, Any], tensors: Tensors, mapp
     """Write JSON and tensors with their checksum; `mapped` tensors have checksums of their own, in the JSON."""
     from safetensors.numpy import save
 
-    header = {"format": FORMAT, "version": import_module("skhash").__version__, **header}
+    header = {"format": FORMAT, "version": __version__, **header}
     text = json.dumps(header | {CHECKSUM: checksum(header, tensors)})
     if len(text) > MAX_TEXT:
         raise ValueError(f"its JSON has {len(text):,} bytes, more than {MAX_TEXT:,}.")
@@ -278,7 +251,7 @@ def _header(path: FilePath, file: Any) -> dict[str, Any]:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidFileError(path, "must be a file of skhash. Got another safetensors file instead.")
     if header["format"] != FORMAT:
-        here, there = import_module("skhash").__version__, short(header.get("version"))
+        here, there = __version__, short(header.get("version"))
         raise InvalidFileError(
             path,
             f"must have format {FORMAT} for skhash {here}. Got format {short(header['format'])}, written by skhash "
@@ -317,33 +290,3 @@ def checksum(header: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]])
 def digest(array: npt.NDArray[Any]) -> str:
     """SHA-256 of the values of a mapped array."""
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
-
-
-# --- bytes
-
-
-def arrays_to_bytes(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Bytes of a safetensors file with arrays and their kind; equal arrays give equal bytes."""
-    from safetensors.numpy import save
-
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {TEXT: kind})
-
-
-def arrays_from_bytes(content: bytes, kind: str, layouts: Collection[Collection[str]]) -> Tensors:
-    """Arrays of :func:`arrays_to_bytes`; ValueError for damaged bytes, another kind, or arrays of no layout."""
-    from safetensors.numpy import load
-
-    if not isinstance(content, bytes | bytearray | memoryview):
-        raise TypeError(f"`content` must be bytes. Got {type(content).__name__} instead.")
-    content = bytes(content)
-    try:
-        arrays: Tensors = load(content)
-        length = int.from_bytes(content[:8], "little")
-        found = json.loads(content[8 : 8 + length])["__metadata__"][TEXT]
-    except Exception as error:  # safetensors' own error derives from Exception alone
-        raise ValueError(f"`content` must be bytes of a {kind}. Got others, or damaged ones: {error!r}.") from error
-    if found != kind:
-        raise ValueError(f"`content` must be bytes of a {kind}. Got those of a {found} instead.")
-    if not any(set(arrays) == set(names) for names in layouts):
-        raise ValueError(f"`content` must be bytes of a {kind}. Got the arrays {', '.join(sorted(arrays))} instead.")
-    return arrays

@@ -4,18 +4,17 @@ import errno
 import hashlib
 import os
 import warnings
-from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from skhash import __version__
+from skhash._files import as_arrays, as_tensors
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._checking import errors_name
-from skhash.persistence._format import Decoder, Encoder, read_file, read_header, write_file
-from skhash.persistence._identity import Identity, differences
+from skhash.persistence.format import Decoder, Encoder, read_file, read_header, write_file
+from skhash.persistence.identity import Identity, differences
 
 REMEDY = "Delete the file, or fit without resume=True, which replaces it."
 
@@ -72,30 +71,14 @@ class Checkpoint:
         return min(others, key=lambda other: len(other[1]), default=None)
 
 
-def as_arrays(state: Any) -> Any:
-    """Copy of a nested state with arrays in place of tensors, which any version of torch can read."""
-    return _map(state, torch.Tensor, lambda tensor: tensor.detach().cpu().numpy().copy())
-
-
-def as_tensors(state: Any) -> Any:
-    """Copy of a nested state with tensors in place of arrays."""
-    return _map(state, np.ndarray, torch.tensor)
-
-
-def _map(state: Any, kind: type, function: Callable[[Any], Any]) -> Any:
-    if isinstance(state, dict):
-        return {name: _map(value, kind, function) for name, value in state.items()}
-    if isinstance(state, list | tuple):
-        return (list if isinstance(state, list) else tuple)(_map(value, kind, function) for value in state)
-    return function(state) if isinstance(state, kind) else state
-
-
 def _identity(header: dict[str, Any]) -> Identity:
     return {name: (text, value) for name, (text, value) in header["identity"].items()}
 
 
 def _versions() -> dict[str, str]:
-    versions = {name: import_module(name).__version__ for name in ("skhash", "torch", "numpy")}
+    import torch
+
+    versions = {"skhash": __version__, "torch": torch.__version__, "numpy": np.__version__}
     return {name: version.partition("+")[0] for name, version in versions.items()}  # not the kind of device
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._encoding import encode_block
 from skhash.affinity import NeighborAffinity, Relevance
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
-from skhash.unwrap import find_hasher, hasher_input
+from skhash.unwrap import packed_codes
 
 #: results of blocks that are combined at a time, which bounds the memory
 SPLIT_EVERY = 8
@@ -54,9 +53,9 @@ def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split
     return parts[0]
 
 
-def encode_estimator_block(estimator: Any, X: Any) -> npt.NDArray[np.uint8]:
-    """Packed codes of a block of samples, by a hasher or an estimator that ends in one."""
-    return encode_block(find_hasher(estimator), hasher_input(estimator, X))
+def codes_of_block(estimator: Any, X: Any, nbits: int) -> npt.NDArray[np.uint8]:
+    """Packed codes of a block of samples, which may be empty."""
+    return packed_codes(estimator, X)[0] if X.shape[0] else np.empty((0, -(-nbits // 8)), dtype=np.uint8)
 
 
 def count_blocks(
@@ -120,5 +119,5 @@ def sharded_ranking(
 
     pairs = pairs_of_blocks(*database)
     model = delayed(estimator, traverse=False)
-    codes: Any = [delayed(encode_estimator_block)(model, block) for block, _ in pairs]
+    codes: Any = [delayed(codes_of_block)(model, block, nbits) for block, _ in pairs]
     return ShardedRanking(queries, codes, nbits, query_y, [y for _, y in pairs], affinity, bit_weights)
