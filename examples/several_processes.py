@@ -5,7 +5,7 @@
 
 torchrun is part of torch. The process group is all that the hasher needs: its fit runs the backbone
 on a part of each batch in each process. Every process reads the same samples, best from a memmap.
-Started again, the script goes on from the checkpoint.
+If you start the script again, it continues from the checkpoint.
 """
 
 import argparse

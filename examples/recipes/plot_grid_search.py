@@ -14,7 +14,7 @@ hasher.
 # In each fold, the scorer uses the held-out samples as queries and ranks the samples that the
 # hasher was fitted on. A list of metrics needs a single ranking, and gives one column of
 # results per metric; `refit` names the metric that decides. The folds are stratified and
-# shuffled, because a fold without some class could not be scored on it.
+# shuffled, because a fold without some class cannot be scored on this class.
 
 import matplotlib.pyplot as plt
 import numpy as np

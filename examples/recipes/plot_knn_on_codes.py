@@ -2,7 +2,7 @@
 Classify by the nearest codes
 =============================
 
-A k-nearest-neighbors classifier stores its training set. As codes, each sample needs only a few
+A k-nearest-neighbors classifier stores its training set. With codes, each sample needs only a few
 bytes, and `KNeighborsClassifier` with ``metric="hamming"`` counts the bits that differ.
 """
 

@@ -2,8 +2,8 @@
 Compare a loss of your own
 ==========================
 
-A new method is a loss of one batch. Everything else is there: training, codes, metrics and
-tuning. This script compares an own loss with TALR, HashNet and CSQ, with the same number of
+A new method is a loss of one batch. skhash does everything else: training, codes, metrics and
+tuning. This script compares a loss of its own with TALR, HashNet and CSQ, with the same number of
 candidates for the parameters of each, and says which differences are real.
 """
 

@@ -2,7 +2,7 @@
 Evaluate a database in shards
 =============================
 
-A metric of a ranking by Hamming distance needs counts only: how many items of each relevance
+A metric of a ranking by Hamming distance needs only counts: how many items of each relevance
 level are at each distance from a query. Counts can be added. So each shard can be counted alone,
 even on its own machine, and the sum gives the exact value of each metric on the whole database.
 """

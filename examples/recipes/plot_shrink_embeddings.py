@@ -2,22 +2,21 @@
 Make embeddings 32 times smaller
 ================================
 
-A table of float vectors is too large. How good are its nearest neighbors after scalar
-quantization to 8, 4 or 1 bits per feature, and after hashing to as many bytes or fewer? The
-answer depends on the use of the neighbors: to find the same items as the floats, or items of
-the same class.
+A table of float vectors is too large. How good are its nearest neighbors after scalar quantization
+to 8, 4 or 1 bits per feature, and after hashing to as many bytes or fewer? The answer depends on
+what you search: the same items as with the floats, or items of the same class.
 
 The vectors are embeddings of the glosses of WordNet by all-MiniLM-L6-v2, if their file
-``wordnet_minilm384.npz`` is in the folder ``SKHASH_DATA``. It is too large to come with skhash, so
-without it scikit-learn's digits stand in: 64 pixels of an image. Replace them by embeddings of
-your own model. To search them, read :doc:`/guide/embeddings`.
+``wordnet_minilm384.npz`` is in the folder ``SKHASH_DATA``. It is too large to come with skhash.
+Without it, the script uses scikit-learn's digits: 64 pixels of an image. Replace them by embeddings
+of your own model. To search them, read :doc:`/guide/embeddings`.
 """
 
 # %%
 # The vectors, and two kinds of relevance
 # ---------------------------------------
 #
-# The vectors have length 1, so that their Euclidean distance ranks as the cosine does. Some are
+# The vectors have length 1, so their Euclidean distance ranks items as the cosine does. Some are
 # held out as queries.
 
 import os
@@ -158,6 +157,6 @@ plt.show()
 # Eight bits per feature lose almost nothing, in 1/4 of the bytes. Four bits lose some of the ten
 # nearest vectors, but all are among the first hundred, and AP_T hardly changes. With one bit per
 # feature, real queries find the most: with half as many bytes they still find more than signs do.
-# Among the first hundred are nearly all neighbors, so that their vectors, kept on a disk,
-# can put them in the order of the floats. Codes trained on labels rank the classes better than
-# the floats, because they store nothing else, and lose most of the neighbors.
+# The first hundred items contain nearly all neighbors. Their vectors, kept on a disk, can put them
+# in the order of the floats. Codes trained on labels rank the classes better than the floats,
+# because they store nothing else, and lose most of the neighbors.

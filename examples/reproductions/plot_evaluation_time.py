@@ -59,8 +59,8 @@ study.table("milliseconds", column="size")
 # Time per pair
 # -------------
 #
-# By histograms it does not depend on the size, except for small databases where the cost of the
-# call itself counts. By sorting it grows.
+# With histograms it does not depend on the size, except for small databases, where the cost of the
+# call itself matters. With sorting it grows.
 
 for results, ax in study.panels():
     for way in WAYS:

@@ -8,15 +8,15 @@ histogram of the activations: those of HashNet are binary, those of DHN are spre
 
 A steep tanh makes any activations binary, without learning: the gap closes by rescaling. So here
 each stage of HashNet has a schedule of its own, which starts again at the full learning rate and
-falls to 0, so that it can end at a plateau, and the slope ends at 5. Beside it are the default,
-where one schedule falls over all stages, the last one learns at about 1 % of the rate, and the slope
-jumps from 5 to 100 in the last stage, and a training without stages.
+falls to 0, so that it can end at a plateau, and the slope ends at 5. It is compared with a training
+without stages, and with the default. In the default one schedule falls over all stages, the last
+stage learns at about 1 % of the rate, and the slope jumps from 5 to 100 in it.
 
 The digits confirm the figures. With a schedule per stage the gap is below half a percent of the loss
 at the slope 5, by learning alone, and 1 or 2 in 1,000 activations are undecided. DHN keeps a gap of 4 %
 with 5 % undecided, and a higher loss of its codes. Three things are not in the paper: after twice as
 many epochs the gap of DHN is closed, too, to 0.2 or 0.3 %, and that loss is as low as that of HashNet; a
-training without stages closes the gap nearly as well, to 1 %; and the queries gain nothing, with an
+training without stages also closes the gap, to 1 %; and the queries gain nothing, with an
 AP_T of 0.99 with a schedule per stage, of 0.992 to 0.995 for the others, and of 0.988 for the longer
 training of DHN.
 
@@ -46,11 +46,11 @@ of CIFAR-10, which are not the data of the paper, and takes about 30 minutes on 
 # Settings
 # --------
 #
-# All have two hidden layers, 32 bits and as many epochs; DHN is there with twice as many, too.
-# The loss is that of HashNet with equal weights of all pairs, of 1,000 training samples, for both
-# methods: J of the activations, tanh(beta z) for HashNet and tanh(z) for DHN, and L of their
-# signs. "drift" is the change of J in the second half of a stage, in proportion: near 0 the stage
-# is at its plateau. "undecided" is the share of the activations between -0.5 and 0.5.
+# All have two hidden layers, 32 bits and the same number of epochs; DHN also has a run with twice
+# as many. The loss is that of HashNet with equal weights of all pairs, of 1,000 training samples,
+# for both methods: J of the activations, tanh(beta z) for HashNet and tanh(z) for DHN, and L of
+# their signs. "drift" is the change of J in the second half of a stage, in proportion: near 0 the
+# stage is at its plateau. "undecided" is the share of the activations between -0.5 and 0.5.
 
 from functools import lru_cache, partial
 

@@ -8,8 +8,8 @@ weights of the pairs (HashNet-W), and without the continuation (HashNet-sgn).
 
 The paper trains AlexNet on the images of ImageNet, NUS-WIDE and MS-COCO. Here an mlp learns from
 the tags of MIRFlickr, where images share labels, from GIST features of CIFAR-10, and from these
-features with an imbalanced training set, which has a proportion of 0.6 ** c of the samples of
-class c. The values of the paper are of other data, so that only the order can be compared.
+features with an imbalanced training set, which has a proportion of 0.6 ** c of the samples of class
+c. The values of the paper are of other data, so you can compare only the order of the methods.
 
 The weights of the pairs are for rare similar pairs. In the paper the ratio of dissimilar to similar
 pairs is 100, 5 and 1. Here it is 9 with GIST features, 3 with the imbalanced set, where large classes
@@ -133,8 +133,8 @@ study.table(
 )
 
 # %%
-# The orders that differ from the paper, by means over the splits that both methods
-# have: tags beside NUS-WIDE, classes beside ImageNet.
+# The orders that differ from the paper, by means over the splits that both methods have: tags are
+# compared with NUS-WIDE, classes with ImageNet.
 
 
 def print_all_orders(table, number):

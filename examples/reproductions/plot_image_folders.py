@@ -2,10 +2,10 @@
 NUS-WIDE, MS-COCO and ImageNet100 from your own folder
 ======================================================
 
-NUS-WIDE, MS-COCO and ImageNet100 cannot be fetched, so that the tables of TALR, HashNet and NSH on
-them are not measured here. If you have the files, this script measures them at the sizes of the
-papers: TALR, tables 1 to 3 (He et al., CVPR 2018), HashNet, tables 1 to 3 (Cao et al., ICCV 2017),
-and NSH, tables 1 and 2 (Yu et al., IJCAI 2022). :func:`skhash.datasets.load_nus_wide`,
+NUS-WIDE, MS-COCO and ImageNet100 cannot be downloaded here, so the tables of TALR, HashNet and NSH on
+them are not measured. If you have the files, this script measures them at the sizes of the papers:
+TALR, tables 1 to 3 (He et al., CVPR 2018), HashNet, tables 1 to 3 (Cao et al., ICCV 2017), and NSH,
+tables 1 and 2 (Yu et al., IJCAI 2022). :func:`skhash.datasets.load_nus_wide`,
 :func:`skhash.datasets.load_ms_coco` and :func:`skhash.datasets.load_imagenet100` describe the folders.
 
 The papers train a pretrained network. Here a network computes the features once, and each method
@@ -186,7 +186,7 @@ if study.measured:
 # The tables of the papers
 # ------------------------
 #
-# Our features are not those of the papers, so that only the order of the methods can be compared.
+# Our features are not those of the papers, so you can compare only the order of the methods.
 
 TABLES = [
     (TALR, "table 1, NUS-WIDE, VGG-F, AP_T", "nus_wide", "ap"),

@@ -22,7 +22,8 @@ without the soft sort loses only 0.04; here it loses 0.46, and it is the lowest 
 quantization loss it is 0.023 higher with 32 bits and 0.092 with 64, in the paper lower. With 64 bits the full
 method falls to 0.813, and decoding (0.853) and all positives in each denominator (0.847) are above it, too. By
 AP_T, all positives in each denominator are above it with each number of bits, by 0.008 to 0.091. But these are
-fits of one split, and a CPU that rounds otherwise changes the AP_T of the full method with 32 bits by up to 0.08.
+fits of one split, and a CPU that rounds differently changes the AP_T of the full method with 32 bits by up to
+0.08.
 
 On CIFAR-10, on one split, the order of the paper does not hold. The networks learn from scratch, with the
 augmentation of the paper. There NSH fails: it has an AP_T of 0.123, 0.116 and 0.108 with 16, 32 and 64 bits,
@@ -51,13 +52,13 @@ minutes on two cores, most of them for CIFAR-10 (``--only mnist``, ``--only cifa
 # Settings
 # --------
 #
-# NSH and CIBHash learn from images, with the same network and augmentation. On MNIST these are those
-# of ``experiments/nsh.py``, on CIFAR-10 the backbone "conv" with the augmentation of MoCo v2, as in
-# the paper, whose network is pretrained. The other methods learn from vectors: the pixels of MNIST,
-# and GIST features of CIFAR-10. Unsupervised Greedy Hash has its defaults, a linear map. All settings
-# are defaults, so that the tuning budget is one candidate per method; those of NSH on MNIST were
-# chosen on training samples. On CIFAR-10 CIBHash has the temperature and the weight of its paper, since
-# its defaults were chosen on vectors; with these it is in the tables, too. Labels are used in the
+# NSH and CIBHash learn from images, with the same network and augmentation. On MNIST these are those of
+# ``experiments/nsh.py``, on CIFAR-10 the backbone "conv" with the augmentation of MoCo v2, as in the
+# paper, whose network is pretrained. The other methods learn from vectors: the pixels of MNIST, and
+# GIST features of CIFAR-10. Unsupervised Greedy Hash has its defaults, a linear map. All settings are
+# defaults, so the tuning budget is one candidate per method; those of NSH on MNIST were chosen on
+# training samples. On CIFAR-10 CIBHash has the temperature and the weight of its paper, since its
+# defaults were chosen on vectors; with these it is in the tables, too. Labels are used in the
 # evaluation only.
 
 from functools import lru_cache
@@ -186,7 +187,7 @@ for number, metric in ((1, "ap_at_1000_retrieved"), (2, "precision_at_1000")):
 # The ablations of table 3
 # ------------------------
 #
-# A hard sort has no gradient, so that the codes learn only from the quantization loss. Without
+# A hard sort has no gradient, so the codes learn only from the quantization loss. Without
 # this loss ("no_quantization") nothing else makes the activations binary.
 
 

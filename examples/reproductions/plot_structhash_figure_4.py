@@ -20,7 +20,7 @@ of CIFAR-10 under the protocol of the paper, and takes about 5 minutes on two co
 # -------------------------------
 #
 # StructHash learns one bit after another, and the weights of all bits after each. ``prefix(m)``
-# returns the hasher of ``nbits=m``, so that one fit gives the whole curve. KSH depends on the
+# returns the hasher of ``nbits=m``, so one fit gives the whole curve. KSH depends on the
 # number of bits and is fitted for each.
 
 from functools import lru_cache

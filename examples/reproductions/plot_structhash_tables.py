@@ -18,7 +18,7 @@ are of one split.
 
 StructHash with linear functions is above CGHash with them: NDCG 0.907 and 0.886 on USPS (in the
 paper 0.905 and 0.900), 0.412 and 0.351 on GIST features (0.335 and 0.258), and on MNIST 0.876 and
-0.855, where the paper has 0.851 and 0.867: there its order is the other one. With kernel functions
+0.855, where the paper has 0.851 and 0.867, in the opposite order. With kernel functions
 CGHash has the higher NDCG on USPS and MNIST: 0.950 and 0.924, where StructHash has 0.944 and 0.916;
 on GIST features StructHash has 0.446 and CGHash 0.406. These are by weighted distances, as in the
 paper. The NDCG loss gains 0.009 over the AUC loss on GIST features, in the paper 0.076; on USPS and

@@ -18,7 +18,7 @@ samples of CIFAR-10 GIST features and MNIST, and takes about 2 minutes on two co
 # ---------------
 #
 # The activations of a batch give soft distances. Each is divided between the two nearest bins, so
-# that integer distances give integer counts. The same histogram is the input of
+# integer distances give integer counts. The same histogram is the input of
 # :func:`skhash.metrics.average_precision`, which is exact, and of the relaxations.
 
 from functools import lru_cache

@@ -8,8 +8,8 @@ objective and the metric. Their figure 3 shows how much the AP of each method on
 depends on the order of the ties, which no method controls. Here it is the NDCG of the same codes.
 
 The order of the paper holds in part, over three splits. TALR-NDCG has 0.676, 0.743, 0.781 and 0.806 with 16, 32,
-48 and 64 bits, and ITQ 0.667, 0.734, 0.770 and 0.794. But TALR-AP and MIHash, which start from ITQ, too, are
-level with TALR-NDCG: they differ from it by at most 0.004. MIHash is the first with 32 and 64 bits, by at most
+48 and 64 bits, and ITQ 0.667, 0.734, 0.770 and 0.794. But TALR-AP and MIHash, which also start from ITQ, are as
+good as TALR-NDCG: they differ from it by at most 0.004. MIHash is the first with 32 and 64 bits, by at most
 0.001; in the paper TALR-NDCG is the first with each number of bits. All others are below ITQ, which the paper
 does not have: StructHash (0.664 to 0.790), DPSH (0.664 to 0.782), HashNet (0.660 to 0.773), DTSH (0.646 to
 0.746), BRE, spherical hashing, KSH, spectral hashing, AGH and LSH. StructHash is above DPSH with 48 and 64 bits,

@@ -3,14 +3,14 @@ TALR, tables 1 and 2 and figure 3: the order of the methods
 ===========================================================
 
 Table 1 of He, Cakir, Bargal and Sclaroff (CVPR 2018) compares supervised methods by average
-precision at 12, 24, 32 and 48 bits. Table 2 is AP at 1,000 items on ImageNet100, as earlier papers
-have it. That data is not available; here the codes of table 1 are also evaluated with a cutoff.
+precision at 12, 24, 32 and 48 bits. Table 2 is AP at 1,000 items on ImageNet100, as in earlier
+papers. This data set is not available; here the codes of table 1 are also evaluated with a cutoff.
 
 The paper trains a pretrained VGG-F on CIFAR-10 images. Here each method has the same vectors, the
 pixels of MNIST and GIST features of CIFAR-10, in the first setting of the paper (S1: 1,000 queries,
-5,000 training samples, all samples but the queries as the database). "cifar_gist, s2" is the second
-setting (the 10,000 test samples as queries, training on all 50,000 others). Only the order of the
-methods can be compared.
+5,000 training samples, all samples except the queries as the database). "cifar_gist, s2" is the
+second setting (the 10,000 test samples as queries, training on all 50,000 others). Only the order
+of the methods can be compared.
 
 In the first setting, over three splits, TALR and DTSH are level on MNIST, and above all others: with 12 bits
 DTSH has 0.943 and TALR 0.940, with 48 bits 0.953 and 0.955; in the paper on CIFAR-10, TALR is first. On GIST
@@ -114,7 +114,7 @@ study.print_cost()
 
 # %%
 # The orders that differ from the paper, by means over the splits that both methods
-# have: each setting beside that of the paper. Other features may have another order.
+# have: each setting is compared with that of the paper. Other features may have another order.
 
 for title, values in printed(TALR, "table 1, CIFAR-10", "AP_T").items():
     in_s2 = "images S2" in title
@@ -158,12 +158,12 @@ for k in (1000, 5000):
 # Tie ranges, as in figure 3
 # --------------------------
 #
-# Figure 3 of the paper has the AP of the worst and the best order of the ties, on images of CIFAR-10 in
-# the first setting. There the ranges of most methods overlap, and shrink with the number of bits. Here this
-# holds for the methods with a network: the ranges of each two of them overlap with 12 and 24 bits, and with 48
-# those of six of the ten pairs on GIST features and of eight on MNIST. That of TALR on GIST features is 0.331 to
-# 0.538 with 12 bits, and 0.411 to 0.496 with 48. The range of MIHash on MNIST shrinks little, from 0.078 to 0.066.
-# Of all 13 methods, the ranges of 45 of the 78 pairs overlap on GIST features with 12 bits, and of 23 on MNIST.
+# Figure 3 of the paper has the AP of the worst and the best order of the ties, on images of CIFAR-10 in the first
+# setting. There the ranges of most methods overlap, and shrink with the number of bits. Here this holds for the
+# methods with a network: the ranges of every two of them overlap with 12 and 24 bits, and with 48 those of six of
+# the ten pairs on GIST features and of eight on MNIST. That of TALR on GIST features is 0.331 to 0.538 with 12
+# bits, and 0.411 to 0.496 with 48. The range of MIHash on MNIST shrinks little, from 0.078 to 0.066. Of all 13
+# methods, the ranges of 45 of the 78 pairs overlap on GIST features with 12 bits, and of 23 on MNIST.
 
 for nbits in (12, 48):
     for results, ax in study.panels(height=4.4, nbits=nbits):

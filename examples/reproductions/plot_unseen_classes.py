@@ -2,20 +2,19 @@
 Seen and unseen classes: OrthoHash and CSQ
 ==========================================
 
-Supervised hashing is mostly tested with queries of the classes that it has learned. Sablayrolles,
-Douze, Usunier and Jegou (How should we evaluate supervised hashing?, ICASSP 2017) note that a
-classifier then needs no hashing: the predicted class, one bit per class, is a code that is hard to
-beat. They propose to train on 75 % of the classes, and to search among samples of the other 25 %.
-Here OrthoHash and CSQ, which give each class a fixed code, meet both tests beside methods that
-compare samples, methods without labels, and the classifier. The outcome confirms half of the doubt:
-methods that give classes fixed codes are far above ITQ for seen classes. For unseen ones they are
-below it on MNIST and USPS, and within 0.006 of it on GIST features. But the classifier is not hard to
-beat. It has 0.946, 0.860 and 0.294 for seen classes of USPS, MNIST and GIST features, and each hasher
-that learns from labels has more; for unseen classes it is the last. TALR is the best there on MNIST, level
-with ITQ on USPS (0.617 and 0.616), and GreedyHash, a little before TALR, on GIST features. The stored
-results are of one split of each data set. On the digits, which the page is built with, the outcome is
-another: the classifier is the best for seen classes, and OrthoHash for unseen ones, where ITQ is above
-TALR.
+Supervised hashing is mostly tested with queries of the classes that it has learned. Sablayrolles, Douze,
+Usunier and Jegou (How should we evaluate supervised hashing?, ICASSP 2017) note that a classifier then
+needs no hashing: the predicted class, one bit per class, is a code that is hard to beat. They propose to
+train on 75 % of the classes, and to search among samples of the other 25 %. Here OrthoHash and CSQ, which
+give each class a fixed code, take both tests, and so do methods that compare samples, methods without
+labels, and the classifier. The results confirm half of the doubt: methods that give classes fixed codes
+are far above ITQ for seen classes. For unseen ones they are below it on MNIST and USPS, and within 0.006
+of it on GIST features. But the classifier is not hard to beat. It has 0.946, 0.860 and 0.294 for seen
+classes of USPS, MNIST and GIST features, and each hasher that learns from labels has more; for unseen
+classes it is the last. TALR is the best there on MNIST, level with ITQ on USPS (0.617 and 0.616), and
+GreedyHash, a little before TALR, on GIST features. The stored results are of one split of each data set.
+On the digits, with which this page is built, the results differ: the classifier is the best for seen
+classes, and OrthoHash for unseen ones, where ITQ is above TALR.
 
 Without arguments this runs on scikit-learn's digits. The full form takes about 40 minutes on two
 cores; ``--only usps`` takes 8::
