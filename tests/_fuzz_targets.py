@@ -53,6 +53,7 @@ def models():
             2, n_relevant=2, n_irrelevant=2, n_queries=5, n_anchors=8, tol=0.1, random_state=0
         ).fit(X, y),
         "cghash": skhash.CGHashHasher(2, n_anchors=8, random_state=0).fit(X, y),
+        "stumps": skhash.CGHashHasher(2, hash_function="stump", random_state=0).fit(X, y),
         "talr": talr.fit(X, y),
         "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
         "scaled": make_pipeline(StandardScaler(), skhash.LSHHasher(4, random_state=0)).fit(X, y),
