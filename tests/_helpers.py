@@ -413,7 +413,7 @@ OURS = (*(Path(sklearn.__file__).parent / name for name in ("utils", "base.py"))
 def assert_refused(function, arguments):
     """Check that a call raises a ValueError or TypeError of this library or of scikit-learn that names the argument.
 
-    The last argument holds the named ones, if it is a dict.
+    The last argument holds the named ones, if it is a dict. Returns the message.
     """
     named = arguments[-1] if isinstance(arguments[-1], dict) and "a" not in arguments[-1] else {}
     with pytest.raises((ValueError, TypeError)) as caught:
@@ -423,6 +423,7 @@ def assert_refused(function, arguments):
     assert any(last.is_relative_to(ours) for ours in OURS), f"raised by {last}: {message}"
     assert re.search(NAMED, message), message
     assert len(message) < 900, message
+    return message
 
 
 def table_of(cases):

@@ -202,7 +202,10 @@ def test_estimates_equal_brute_force(metric, n_items, nbits, k, n_queries, norm)
         check_tables(search, distances, items, is_item, k, 1 + (share > 0))
 
 
-@pytest.mark.parametrize("features", ["", *(f for f in ("+ssse3", "+avx2") if f in get_host_cpu_features().flatten())])
+MORE = [f for f in ("+ssse3", "+avx2") if f in get_host_cpu_features().flatten()]
+
+
+@pytest.mark.parametrize("features", ["", *(pytest.param(f, marks=pytest.mark.slow) for f in MORE)])
 def test_machines_with_fewer_instructions_find_the_same(features, tmp_path):
     env = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
     chosen = "test_sums_over_bits_equal_brute_force or (test_estimates_equal_brute_force and 100-40)"

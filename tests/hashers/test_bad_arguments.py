@@ -1,136 +1,126 @@
-"""Bad arguments of the methods of hashers: one error names what is wrong."""
+"""Bad arguments of the methods of hashers: one error names what is wrong, before any work.
+
+Two walks: over the parameters of all hashers, and over the methods that take samples. Targets: test_bad_targets.py.
+"""
 
 import inspect
-from typing import get_args
+import re
 
 import numpy as np
 import pytest
 import torch
-from _helpers import assert_refused, table_of
+from _helpers import assert_refused
+from sklearn.exceptions import NotFittedError
 
 import skhash
-from skhash import LSHHasher, TALRHasher, affinity
+from skhash import LSHHasher, TALRHasher
+from skhash.affinity import ClassAffinity
 from skhash.hashers import __all__ as hashers
 
 X = np.random.default_rng(0).normal(size=(20, 5))
-y = labels = np.arange(20) % 2
-nan, inf, ragged = np.nan, np.inf, [[0, 1], [1]]
-fitted = LSHHasher(4, random_state=0).fit(X, labels)
+y = np.arange(20) % 2
+nan, inf = np.nan, np.inf
 
-#: function, and the bad arguments: positional ones, and a dict of named ones at the end
-CASES = {
-    fitted.transform: [
-        (value,)
-        for value in (
-            None,
-            "a",
-            3,
-            X[0],
-            X[:, :2],
-            X * nan,
-            np.full_like(X, inf),
-            ragged,
-            X[:0],
-            X.astype(complex),
-            [["a"] * 5],
-            {"a": 1},
-            [[None] * 5],
-            X[None],
-            np.array(1.0),
-        )
-    ],
-    fitted.encode: [(None,), (X[:, :2],), (X.astype("datetime64[s]"),), ([object()] * 5,)],
-    fitted.project: [(None,), (X[:, :2],)],
-    fitted.score: [
-        (X,),
-        (X, labels[:3]),
-        (X, ["a"] * 20),
-        (X, [None] * 20),
-        (None, labels),
-        (X, X),
-        (X, np.eye(20)),
-    ],
-    fitted.set_params: [({"nbit": 3},)],
+#: values that no parameter of a type takes, by a word of its annotation
+NO_PARAMETER = {
+    "int": [True, 2.5, "no such name", (8,), nan, 0, -3],
+    "float": [True, "no such name", (8,), nan, -3],
+    "bool": ["no such name", 2.5, (8,), nan],
+    "Literal": ["no such name", 2.5, (8,), nan],
+    "str": [2.5, (8,), nan],
 }
-for hasher in (LSHHasher(4), TALRHasher(4, n_epochs=1)):
-    CASES[hasher.fit] = [
-        *[
-            (value, labels)
-            for value in (None, "a", 3, X[0], X * nan, np.full_like(X, inf), ragged, X[:1], X[:0], X[:, :0])
-        ],
-        *[
-            (value, labels)
-            for value in (
-                X.astype(complex),
-                [["a"] * 5] * 20,
-                {"a": 1},
-                (row for row in X),
-                {1, 2},
-                X.astype("datetime64[s]"),
-            )
-        ],
-        *[
-            (X, value)
-            for value in (labels[:3], [None] * 20, [0, "a"] * 10, [[0], [0, 1]] * 10, "a", 3, {"a": 1}, labels + 1j)
-        ],
-        *[
-            (X, value)
-            for value in ([], [nan] * 20, [inf, 1] * 10, np.zeros((20, 2, 2)), [{1}] * 20, (label for label in y))
-        ],
-    ]
-for name, value in [
-    ("affinity", "labels"),
-    ("affinity", affinity.ClassAffinity),
-    ("affinity", 3),
-    ("store_database", "yes"),
-    ("random_state", "a"),
-    ("nbits", [8]),
-    ("nbits", nan),
-]:
-    CASES[LSHHasher(4).set_params(**{name: value}).fit] = [(X, labels)]
-    CASES[TALRHasher(4, n_epochs=1).set_params(**{name: value}).fit] = [(X, labels)]
-for name, value in [
-    ("device", "gpu"),
-    ("device", 3),
-    ("checkpoint", 3),
-    ("optimizer", 3),
-    ("backbone", "vit"),
-    ("backbone", torch.nn.Linear),
-    ("augment", 3),
-    ("validation_fraction", 1.0),
-    ("input_dropout", 1.0),
-    ("input_dropout", True),
-    ("lr_schedule", None),
-    ("learning_rate", nan),
-    ("learning_rate", inf),
-    ("objective", 3),
-]:
-    CASES[TALRHasher(4, n_epochs=1).set_params(**{name: value}).fit] = [(X, labels)]
+#: the same by the name of a parameter, beside those of its type
+NO_VALUE = {
+    "nbits": ["32", None, 65_537, 100_000, np.True_],
+    "affinity": ["labels", ClassAffinity],
+    "random_state": ["a", 2.5],
+    "store_database": [2, None],
+    "device": ["gpu"],
+    "backbone": ["vit", "resnet", torch.nn.Linear],
+    "augment": [3],
+    "batch_size": [1],
+    "learning_rate": [0.0, inf],
+    "lr_schedule": [None],
+    "input_dropout": [1.0],
+    "validation_fraction": [1.0],
+}
 
 
-TABLE = table_of(CASES)
-
-
-@pytest.mark.filterwarnings("ignore:The number of unique classes")
-@pytest.mark.parametrize(("function", "arguments"), TABLE)
-def test_bad_arguments_are_named(function, arguments):
-    assert_refused(function, arguments)
-
-
-def test_there_are_many():
-    assert len(TABLE) > 100
+def bad_values(name, annotation):
+    """What a parameter must refuse: what no part of its annotation takes, and its own values."""
+    several = [values for kind, values in NO_PARAMETER.items() if re.search(rf"\b{kind}\b", str(annotation))]
+    common = [value for value in several[0] if all(value in values for values in several)] if several else []
+    return NO_VALUE.get(name, []) + (common if name != "random_state" else [])
 
 
 @pytest.mark.parametrize("name", hashers)
-def test_true_is_not_a_number(name):
-    """Every parameter that takes a number refuses True, before any work."""
+def test_every_parameter_refuses_what_it_does_not_take(name):
     Hasher = getattr(skhash, name)
-    numbers = [
-        name
-        for name, parameter in inspect.signature(Hasher).parameters.items()
-        if {int, float} & {parameter.annotation, *get_args(parameter.annotation)} and name != "random_state"
-    ]
-    assert "nbits" in numbers
-    for parameter in numbers:
-        with pytest.raises(ValueError, match=rf"The '{parameter}' parameter of {name} must be .*Got True instead"):
-            Hasher(**{parameter: True}).fit(X, labels)
+    for parameter, given in inspect.signature(Hasher).parameters.items():
+        values = bad_values(parameter, given.annotation)
+        assert len(values) > 1 or parameter == "hash_function"
+        for value in values:
+            hasher = Hasher(**{parameter: value})
+            message = assert_refused(hasher.fit, (X, y))
+            assert re.search(rf"(?s)[`']{parameter}[`'].* must be .*Got .* instead|seed a", message), message
+            assert not [attribute for attribute in vars(hasher) if attribute.endswith("_")]
+
+
+#: what is no matrix of samples with five features
+NO_SAMPLES = {
+    "none": None,
+    "text": "a",
+    "number": 3,
+    "dict": {"a": 1},
+    "set": {1, 2},
+    "vector": X[0],
+    "three axes": X[None],
+    "no axis": np.array(1.0),
+    "no sample": X[:0],
+    "ragged": [[0, 1], [1]],
+    "NaN": X * nan,
+    "infinite": np.full_like(X, inf),
+    "complex": X.astype(complex),
+    "dates": X.astype("datetime64[s]"),
+    "texts": [["a"] * 5] * 20,
+    "nothing": [[None] * 5] * 20,
+    "objects": [object()] * 20,
+}
+fitted = LSHHasher(4, random_state=0).fit(X, y)
+unfitted = LSHHasher(4), TALRHasher(4, n_epochs=1)
+#: methods that take samples
+METHODS = {
+    **{f"{type(hasher).__name__}.fit": lambda X, hasher=hasher: hasher.fit(X, y) for hasher in unfitted},
+    **{name: getattr(fitted, name) for name in ("transform", "encode", "project")},
+    "score": lambda X: fitted.score(X, y),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("samples", NO_SAMPLES)
+def test_methods_name_what_are_no_samples(method, samples):
+    assert_refused(METHODS[method], (NO_SAMPLES[samples],))
+
+
+@pytest.mark.parametrize("method", ["transform", "encode", "project", "score"])
+def test_methods_take_the_features_of_fit(method):
+    assert re.search("X has 2 features, but LSHHasher is expecting 5", assert_refused(METHODS[method], (X[:, :2],)))
+
+
+@pytest.mark.parametrize("hasher", unfitted, ids=lambda hasher: type(hasher).__name__)
+def test_fit_takes_two_samples_with_a_feature(hasher):
+    assert "1 sample(s)" in assert_refused(hasher.fit, (X[:1], y[:1]))
+    assert "0 feature(s)" in assert_refused(hasher.fit, (X[:, :0], y))
+    assert_refused(hasher.fit, ((row for row in X), y))
+
+
+@pytest.mark.parametrize("name", hashers)
+def test_methods_say_that_a_hasher_is_not_fitted(name):
+    hasher = getattr(skhash, name)()
+    for method, arguments in {"transform": (X,), "encode": (X,), "project": (X,), "score": (X, y)}.items():
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(hasher, method)(*arguments)
+
+
+def test_a_parameter_of_another_name_is_refused():
+    assert_refused(fitted.set_params, ({"nbit": 3},))

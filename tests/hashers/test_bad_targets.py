@@ -50,6 +50,10 @@ def changed(index, value):
         ("cat", TypeError, "Got a value of type str"),
         (3, TypeError, "Got a value of type int"),
         ((label for label in y), TypeError, "Got a value of type generator"),
+        (y[:3], ValueError, "40.*3|3.*40"),
+        ([], ValueError, "40.*0|0.*40"),
+        (y + 1j, ValueError, "[Cc]omplex"),
+        ([np.inf, 1] * 20, ValueError, "inf"),
     ],
     ids=lambda value: type(value).__name__,
 )
