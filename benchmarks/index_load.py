@@ -20,7 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash import ITQHasher
 from skhash.codes.blocks import CodeBlocks
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._items import Items
+from skhash.neighbors.items import Items
 from skhash.persistence import save
 
 N_ITEMS, N_FEATURES, N_PROCESSES = 1_000_000, 384, 7

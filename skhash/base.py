@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash._encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash._threads import one_thread
 from skhash._validation import (
     N_CHECKED,
@@ -37,6 +36,7 @@ from skhash.affinity._levels import check_pairs
 from skhash.affinity.targets import as_labels, as_targets
 from skhash.codes import MAX_NBITS, threshold
 from skhash.codes.bits import first_bits
+from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash.functions import HashFunction
 
 

@@ -7,7 +7,7 @@ import pytest
 from _helpers import quick
 from sklearn import config_context
 
-from skhash.hashers.shallow import _gaussian_kernel
+from skhash.hashers.shallow import gaussian_kernel
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
 from skhash.neighbors import HammingNeighbors, duplicate_groups
 
@@ -28,7 +28,7 @@ def peak_of(function):
 # all kernel values take 32 MB, and the samples in float64 10 MB
 @pytest.mark.parametrize("name", [f"{kind}Hasher" for kind in KINDS])
 def test_a_fit_takes_a_few_times_the_samples(name, monkeypatch):
-    monkeypatch.setattr(_gaussian_kernel, "MIN_HELD", 0)
+    monkeypatch.setattr(gaussian_kernel, "MIN_HELD", 0)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20_000, 64), dtype=np.float32), rng.integers(0, 10, 20_000)
     options = {"n_anchors": 200, "max_samples": 300, "n_queries": 100, "max_iter": 3}

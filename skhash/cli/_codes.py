@@ -13,7 +13,6 @@ from numpy.lib import format as npy
 from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
-from skhash._encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash._files import check_writable, write_atomically
 from skhash._ids import is_text
 from skhash._libraries import library
@@ -33,13 +32,14 @@ from skhash.cli._samples import (
 )
 from skhash.codes import check_same_nbits
 from skhash.codes.blocks import CodeBlocks
+from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._checks import checked_ids
-from skhash.neighbors._items import Items as IndexItems
+from skhash.neighbors.checks import checked_ids
+from skhash.neighbors.items import Items as IndexItems
 from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.format import read_header
-from skhash.stores._codes import check_codes
+from skhash.stores.stored_codes import check_codes
 from skhash.unwrap import find_hasher, first_step, hasher_input, item_factors, packed_codes
 
 #: stores with tables that have a name

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.pipeline import make_pipeline
 
-from skhash._encoding import array_source
 from skhash._libraries import check_installed
 from skhash._threads import one_thread
 from skhash.affinity.targets import as_targets
@@ -31,12 +30,13 @@ from skhash.cli._samples import (
     table_features,
 )
 from skhash.datasets import load_images
-from skhash.datasets._csv import is_csv
+from skhash.datasets.csv_files import is_csv
 from skhash.datasets.images import is_picture, without_broken
 from skhash.datasets.loading import is_dataset
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
 from skhash.datasets.tables import is_table
+from skhash.encoding import array_source
 from skhash.persistence import load, save, save_with_notes
 from skhash.persistence.format import read_header
 from skhash.unwrap import find_hasher, first_step

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skhash._encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash._progress import progress
-from skhash.datasets._npz import npz_slices, read_npy, read_npz
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
+from skhash.datasets.npz_files import npz_slices, read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.datasets.tables import (
     ENDINGS,
@@ -37,13 +36,14 @@ from skhash.datasets.tables import (
     read_table,
     targets_of,
 )
+from skhash.encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes, write_atomically
 from skhash.persistence.format import read_header
 from skhash.persistence.indexes import codes_of_index
 from skhash.registry import INDEXES
 from skhash.stores import StoredCodes, from_parquet
-from skhash.stores._codes import check_codes
+from skhash.stores.stored_codes import check_codes
 
 _N_PRINTED = 30  # names of features
 READ_BATCH = 10_000  # samples that are read at once

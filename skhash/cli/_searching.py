@@ -24,11 +24,11 @@ from skhash.cli._samples import (
     is_index,
     open_samples,
 )
-from skhash.datasets._npz import read_npy
+from skhash.datasets.npz_files import read_npy
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._among import chosen_places
-from skhash.neighbors._checks import checked_vectors
+from skhash.neighbors.among import chosen_places
+from skhash.neighbors.checks import checked_vectors
 from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
 from skhash.trec import write_run

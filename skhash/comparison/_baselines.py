@@ -18,7 +18,7 @@ from sklearn.model_selection import ParameterGrid
 
 from skhash._validation import evenly_spaced
 from skhash.codes import binarize, pack
-from skhash.hashers.shallow._linear import orthonormal_map, principal_map
+from skhash.hashers.shallow.linear import orthonormal_map, principal_map
 from skhash.registry import BASELINES
 
 Floats = npt.NDArray[np.float32]

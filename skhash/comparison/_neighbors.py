@@ -20,7 +20,7 @@ from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseli
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
-from skhash.neighbors._search import nearest
+from skhash.neighbors.search import nearest
 from skhash.registry import BASELINES
 from skhash.unwrap import item_factors, real_queries
 

@@ -299,7 +299,7 @@ def _split_images(
     checksum: str | None,
     test: npt.NDArray[np.bool_] | None = None,
 ) -> "Bunch":
-    from skhash.datasets._image_files import ImageFiles  # imports torch
+    from skhash.datasets.image_files import ImageFiles  # imports torch
 
     digest = _checksum(folder, names, y)
     if checksum not in (None, digest):

@@ -11,12 +11,12 @@ import numpy as np
 
 from skhash._validation import as_count
 from skhash.affinity.targets import as_targets
-from skhash.datasets._csv import CsvTable, is_csv
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
+from skhash.datasets.csv_files import CsvTable, is_csv
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
-    from skhash.datasets._image_files import ImageFiles
+    from skhash.datasets.image_files import ImageFiles
 
 #: endings of the names of pictures, which Pillow reads
 ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
@@ -112,7 +112,7 @@ def load_images(
         raise ValueError(f"`channels` must be 1 (gray), 3 (RGB) or 4 (RGBA). Got {channels!r} instead.")
     if broken not in ("raise", "skip"):
         raise ValueError(f"`broken` must be 'raise' or 'skip'. Got {broken!r} instead.")
-    from skhash.datasets._image_files import ImageFiles  # imports torch
+    from skhash.datasets.image_files import ImageFiles  # imports torch
 
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
@@ -203,7 +203,7 @@ def _in_folder(folder: str) -> tuple[list[str], Any]:
 
 def without_broken(images: "ImageFiles", indices: Iterable[int] | None = None) -> "ImageFiles":
     """Images without those that cannot be read, among all or some of them, after a warning that names them."""
-    from skhash.datasets._image_files import TooLargeError, some_of
+    from skhash.datasets.image_files import TooLargeError, some_of
 
     failures = images.failures(indices)
     if not failures:

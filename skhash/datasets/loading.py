@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import with_nearest
-from skhash.datasets._npz import read_npy, read_npz
+from skhash.datasets.npz_files import read_npy, read_npz
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import check_arrays, split_arrays
 from skhash.exceptions import InvalidFileError

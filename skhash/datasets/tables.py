@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from skhash._ids import as_ids, first_repeated
 from skhash._validation import as_array, with_nearest
-from skhash.datasets._csv import CsvTable, columns_named
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
+from skhash.datasets.csv_files import CsvTable, columns_named
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._validation import as_count
 
 if TYPE_CHECKING:
-    from skhash.datasets._image_files import ImageFiles
+    from skhash.datasets.image_files import ImageFiles
 
 _SIZE, _QUALITY = 64, 75  # pixels of a thumbnail, and quality of its JPEG
 

@@ -12,7 +12,7 @@ from skhash._threads import is_forked, n_threads
 from skhash._validation import check_option
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.distances import HammingDistance, Neighbors
-from skhash.neighbors._search import nearest
+from skhash.neighbors.search import nearest
 from skhash.unwrap import find_hasher
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]

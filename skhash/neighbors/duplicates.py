@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_option
 from skhash.codes.bits import memory_chunks
-from skhash.neighbors._checks import checked_vectors
 from skhash.neighbors._pairs import hash_factors
-from skhash.neighbors._search import vector_distances
+from skhash.neighbors.checks import checked_vectors
+from skhash.neighbors.search import vector_distances
 
 if TYPE_CHECKING:
     from skhash.neighbors.hamming_neighbors import HammingNeighbors

@@ -30,9 +30,10 @@ from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
 from skhash.codes.bits import are_packed
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.distances import Neighbors
-from skhash.neighbors._among import chosen_places
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
-from skhash.neighbors._checks import (
+from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
+from skhash.neighbors.among import chosen_places
+from skhash.neighbors.checks import (
     check_features,
     check_parameters,
     checked_count,
@@ -44,9 +45,8 @@ from skhash.neighbors._checks import (
     n_columns,
     places_of,
 )
-from skhash.neighbors._items import Items
-from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
-from skhash.neighbors._search import Stages
+from skhash.neighbors.items import Items
+from skhash.neighbors.search import Stages
 from skhash.unwrap import (
     check_has_real_queries,
     find_hasher,

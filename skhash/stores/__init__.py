@@ -4,7 +4,6 @@ Each store has one function to write and one to read. Writing takes bits, as `tr
 as `encode` does, with `nbits`. Reading returns :class:`StoredCodes`.
 """
 
-from skhash.stores._codes import StoredCodes, bit_strings
 from skhash.stores.duckdb import from_duckdb, to_duckdb
 from skhash.stores.faiss import from_faiss, to_faiss
 from skhash.stores.lancedb import from_lancedb, to_lancedb
@@ -12,6 +11,7 @@ from skhash.stores.parquet import from_parquet, to_parquet
 from skhash.stores.pgvector import from_pgvector, to_pgvector
 from skhash.stores.sentence_transformers import from_sentence_transformers, to_sentence_transformers
 from skhash.stores.sqlite_vec import from_sqlite_vec, to_sqlite_vec
+from skhash.stores.stored_codes import StoredCodes, bit_strings
 from skhash.stores.usearch import from_usearch, to_usearch
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash.stores._codes import StoredCodes, check_codes, check_whole
+from skhash.stores.stored_codes import StoredCodes, check_codes, check_whole
 
 if TYPE_CHECKING:
     import faiss

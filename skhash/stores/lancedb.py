@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from skhash._libraries import library
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores._codes import StoredCodes, check_codes, check_table
+from skhash.stores.stored_codes import StoredCodes, check_codes, check_table
 
 if TYPE_CHECKING:
     import lancedb

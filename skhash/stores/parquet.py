@@ -8,7 +8,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores._codes import StoredCodes, check_codes
+from skhash.stores.stored_codes import StoredCodes, check_codes
 
 
 def to_parquet(

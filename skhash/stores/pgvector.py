@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.stores._codes import (
+from skhash.stores.stored_codes import (
     StoredCodes,
     bit_strings,
     check_codes,

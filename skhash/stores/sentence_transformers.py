@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.codes import as_packed
-from skhash.stores._codes import StoredCodes, check_codes
+from skhash.stores.stored_codes import StoredCodes, check_codes
 
 
 def to_sentence_transformers(

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from skhash._ids import MAX_ID, as_ids
 from skhash._libraries import library
-from skhash.stores._codes import StoredCodes, check_codes, check_whole
+from skhash.stores.stored_codes import StoredCodes, check_codes, check_whole
 
 if TYPE_CHECKING:
     from usearch.index import Index

@@ -13,7 +13,7 @@ from skhash.codes import pack
 from skhash.codes._hamming_kernels import MIN_PLANE_QUERIES
 from skhash.codes.blocks import LANES, CodeBlocks
 from skhash.codes.distances import EstimatedDistance, Estimates, HammingDistance, TableDistance
-from skhash.neighbors._search import nearest, within
+from skhash.neighbors.search import nearest, within
 
 
 def random_codes(rng, shape):

@@ -3,7 +3,7 @@
 import pyarrow
 import pytest
 
-from skhash.datasets._csv import CsvTable
+from skhash.datasets.csv_files import CsvTable
 from skhash.exceptions import InvalidFileError
 
 

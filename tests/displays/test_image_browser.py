@@ -19,7 +19,7 @@ from skhash import ITQHasher
 from skhash.cli import main
 from skhash.codes import hamming_distances, pack, unpack
 from skhash.datasets import load_images
-from skhash.datasets._image_files import ImageFiles
+from skhash.datasets.image_files import ImageFiles
 from skhash.displays import write_image_browser
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
+from skhash.hashers.ranking_lists import RankingLists, draw_ranking_lists
 
 
 def test_lists_hold_distinct_other_samples_of_the_right_kind():

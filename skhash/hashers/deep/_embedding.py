@@ -8,7 +8,7 @@ import torch
 from sklearn.utils import gen_batches
 from torch.nn.functional import linear
 
-from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.engine import ArraySubset, Objective, evenly_spaced
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._objectives import sign

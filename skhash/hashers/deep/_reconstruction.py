@@ -33,7 +33,7 @@ import numpy.typing as npt
 from scipy.linalg import svd
 
 from skhash._threads import run_in_slices
-from skhash.hashers.shallow._linear import orthonormal_map
+from skhash.hashers.shallow.linear import orthonormal_map
 
 N_ROUNDS = 3  # for each pull
 N_PART = 10_000  # largest number of samples of a step; the next steps have others

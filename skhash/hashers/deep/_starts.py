@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 
-from skhash._encoding import ENCODE_BATCH_SIZE
+from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.engine import Encoder, full_precision
-from skhash.hashers.shallow._linear import principal_map, quantizing_rotation
+from skhash.hashers.shallow.linear import principal_map, quantizing_rotation
 
 #: values of the images that are encoded at once: the layers of a network should stay in the cache of a CPU
 N_VALUES = {"cpu": 2**20, "cuda": 2**24}

@@ -34,7 +34,7 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
 from skhash.hashers.deep._relevance import RelevanceMixin
-from skhash.hashers.shallow._linear import principal_map
+from skhash.hashers.shallow.linear import principal_map
 
 if TYPE_CHECKING:
     from skhash.engine import Encoder, NumpyEncoder, Objective, Trainer

@@ -32,7 +32,7 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
-from skhash.hashers.shallow._linear import orthonormal_map
+from skhash.hashers.shallow.linear import orthonormal_map
 
 if TYPE_CHECKING:
     from skhash.engine import Encoder, Objective

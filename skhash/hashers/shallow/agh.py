@@ -47,11 +47,11 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
-from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation import Array
 from skhash.base import BaseHasher, from_function
+from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.functions import ArrayFunction
-from skhash.hashers.shallow._linear import center, orthonormal_map
+from skhash.hashers.shallow.linear import center, orthonormal_map
 
 _MIN_SAMPLES_PER_ANCHOR = 5  # with fewer, the graph has many parts, and eigenvectors only distinguish those
 _MIN_EIGENVALUE = 1e-8  # smaller eigenvalues, out of at most 1, are rounding errors

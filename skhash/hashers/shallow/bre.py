@@ -31,9 +31,9 @@ from sklearn.utils import gen_batches
 from skhash._compat import Interval, StrOptions
 from skhash.codes import binarize
 from skhash.functions import KernelFunction
-from skhash.hashers._ranking_lists import draw_ranking_lists
-from skhash.hashers.shallow._gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
-from skhash.hashers.shallow._linear import center
+from skhash.hashers.ranking_lists import draw_ranking_lists
+from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
+from skhash.hashers.shallow.linear import center
 
 NEAR = 0.05  # share of the other samples that are near; their distance is set to 0
 

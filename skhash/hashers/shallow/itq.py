@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval
-from skhash.hashers.shallow._linear import LinearHasher, principal_map, quantizing_rotation
+from skhash.hashers.shallow.linear import LinearHasher, principal_map, quantizing_rotation
 
 N_MAX_SAMPLES = 10_000  # of an iteration; the rotation of more of them is no better
 

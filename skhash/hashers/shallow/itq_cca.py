@@ -20,10 +20,10 @@ from scipy.linalg import solve_triangular, svd
 from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
-from skhash._encoding import ENCODE_BATCH_SIZE
 from skhash._validation import Array
 from skhash.affinity import label_matrix
-from skhash.hashers.shallow._linear import LinearHasher, quantizing_rotation, ridged_cholesky
+from skhash.encoding import ENCODE_BATCH_SIZE
+from skhash.hashers.shallow.linear import LinearHasher, quantizing_rotation, ridged_cholesky
 
 
 def _canonical_directions(

@@ -27,8 +27,8 @@ from scipy.optimize import minimize
 from skhash._compat import Interval
 from skhash.affinity import level_indices
 from skhash.codes import binarize, signs
-from skhash.hashers.shallow._gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
-from skhash.hashers.shallow._linear import ridged_cholesky
+from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
+from skhash.hashers.shallow.linear import ridged_cholesky
 
 
 def _pair_labels(affinity: Any, y: Any) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash.functions import LinearFunction
-from skhash.hashers.shallow._linear import LinearHasher, spread
+from skhash.hashers.shallow.linear import LinearHasher, spread
 
 
 class LSHHasher(LinearHasher):

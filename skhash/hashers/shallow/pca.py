@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.hashers.shallow._linear import LinearHasher, principal_map
+from skhash.hashers.shallow.linear import LinearHasher, principal_map
 
 
 class PCAHasher(LinearHasher):

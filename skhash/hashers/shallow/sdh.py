@@ -26,8 +26,8 @@ from scipy.linalg import cho_solve, solve
 from skhash._compat import Interval
 from skhash.affinity import label_matrix
 from skhash.codes import binarize, signs
-from skhash.hashers.shallow._gaussian_kernel import KernelFeatures, KernelHasher
-from skhash.hashers.shallow._linear import ridged_cholesky
+from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher
+from skhash.hashers.shallow.linear import ridged_cholesky
 
 _MAX_SWEEPS = 10  # of the B-step over all bits; a few are usually enough
 

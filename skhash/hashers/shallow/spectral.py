@@ -24,7 +24,7 @@ import numpy.typing as npt
 from skhash._validation import Array
 from skhash.base import BaseHasher, from_function
 from skhash.functions import ArrayFunction
-from skhash.hashers.shallow._linear import center, principal_map
+from skhash.hashers.shallow.linear import center, principal_map
 
 
 def _smoothest_eigenfunctions(

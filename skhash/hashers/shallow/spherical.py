@@ -27,7 +27,7 @@ from skhash._compat import Interval
 from skhash._validation import Array
 from skhash.base import BaseHasher, from_function
 from skhash.functions import ArrayFunction
-from skhash.hashers.shallow._linear import center
+from skhash.hashers.shallow.linear import center
 
 _N_START = 5  # number of samples whose mean is a first pivot, near the center, where spheres overlap
 _FAR = 1e6  # distance, in units of the extent of the samples, at which spheres are planes up to rounding

@@ -30,7 +30,7 @@ from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.codes import signs
 from skhash.functions import HashFunction
-from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
+from skhash.hashers.ranking_lists import RankingLists, draw_ranking_lists
 from skhash.hashers.structhash._columns import (
     ClassifierColumns,
     Column,

@@ -30,7 +30,7 @@ from skhash._validation import Array
 from skhash.codes import binarize, signs
 from skhash.functions import ArrayFunction, HashFunction, KernelFunction, LinearFunction
 from skhash.functions.kernel import gaussian_kernel
-from skhash.hashers.shallow._gaussian_kernel import PART_SIZE, draw_indices, kernel_width
+from skhash.hashers.shallow.gaussian_kernel import PART_SIZE, draw_indices, kernel_width
 
 #: bits of the training samples, and the parameters of the hash function that computes them
 Candidates: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], dict[str, Any]]]

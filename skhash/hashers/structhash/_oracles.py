@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash._threads import run_in_slices
-from skhash.hashers._ranking_lists import RankingLists
+from skhash.hashers.ranking_lists import RankingLists
 from skhash.hashers.structhash._kernels import count_differences, most_violated_rankings
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash.hashers._ranking_lists import RankingLists
+from skhash.hashers.ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher, Solution, solve
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
 from skhash.functions import HashFunction
-from skhash.hashers._ranking_lists import RankingLists
+from skhash.hashers.ranking_lists import RankingLists
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
 from skhash.hashers.structhash._losses import GAINS
 from skhash.metrics.ties import DISCOUNTS

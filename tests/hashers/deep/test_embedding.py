@@ -24,7 +24,7 @@ from skhash.hashers.deep._embedding import (
     local_batches,
 )
 from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
-from skhash.hashers.shallow._linear import quantizing_rotation
+from skhash.hashers.shallow.linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save

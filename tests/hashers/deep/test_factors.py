@@ -17,7 +17,7 @@ from skhash.hashers.deep._embedding import HeldOutQueries
 from skhash.hashers.deep._query_encoder import QueryScores
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors._items import Items
+from skhash.neighbors.items import Items
 from skhash.persistence import load, save
 
 METRICS = ["cosine", "inner", "euclidean"]

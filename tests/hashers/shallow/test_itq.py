@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 
 from skhash import ITQHasher, PCAHasher
 from skhash.hashers.shallow import itq
-from skhash.hashers.shallow._linear import orthonormal_map
+from skhash.hashers.shallow.linear import orthonormal_map
 
 
 def quantization_error(V, rotation):

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skhash import CGHashHasher, ITQHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers._ranking_lists import draw_ranking_lists
+from skhash.hashers.ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import cghash as cghash_module
 from skhash.hashers.structhash.cghash import TripletMasterProblem, Triplets, triplet_program
 

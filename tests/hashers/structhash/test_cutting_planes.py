@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
 from skhash.affinity import ClassAffinity
-from skhash.hashers._ranking_lists import draw_ranking_lists
+from skhash.hashers.ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import _cutting_planes
 from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
 from skhash.hashers.structhash._losses import GAINS

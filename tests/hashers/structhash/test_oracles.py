@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from skhash.affinity import ClassAffinity
-from skhash.hashers._ranking_lists import RankingLists, draw_ranking_lists
+from skhash.hashers.ranking_lists import RankingLists, draw_ranking_lists
 from skhash.hashers.structhash._losses import GAINS, ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.hashers.structhash._oracles import Cut, RankingOracle, gain_table
 from skhash.metrics import average_precision, histogram_from_distances, ndcg, roc_auc

@@ -19,7 +19,7 @@ from skhash._validation import (
     check_option,
     is_dataset,
 )
-from skhash.neighbors._items import Items
+from skhash.neighbors.items import Items
 from skhash.unwrap import first_step
 
 

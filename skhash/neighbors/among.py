@@ -8,8 +8,8 @@ from scipy import sparse
 
 from skhash._ids import as_ids, is_text
 from skhash._validation import as_array, check_not_masked
-from skhash.neighbors._checks import places_of
-from skhash.neighbors._items import Items
+from skhash.neighbors.checks import places_of
+from skhash.neighbors.items import Items
 
 Places = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from skhash._ids import MAX_ID, is_text
 from skhash.codes import as_packed, unpack
-from skhash.neighbors._checks import checked_ids
+from skhash.neighbors.checks import checked_ids
 
 
 class StoredCodes(NamedTuple):
