@@ -1,5 +1,6 @@
 """Compare methods under one protocol: fit, encode, rank, and write tables and a report."""
 
+from skhash.comparison.compare import compare
 from skhash.comparison.differences import Difference, differences_table, find_differences
 from skhash.comparison.evaluation import METRICS, evaluate_hasher
 from skhash.comparison.formats import csv_table, latex_table
@@ -7,7 +8,6 @@ from skhash.comparison.methods import expand_methods, make_hasher
 from skhash.comparison.progress import Plan, Progress, Step
 from skhash.comparison.report import write_report
 from skhash.comparison.results import Result, read_results
-from skhash.comparison.run import compare
 from skhash.comparison.tables import (
     absences,
     find_leaders,

@@ -62,7 +62,7 @@ def test_the_page_is_written_again_from_stored_results(folder, tmp_path, monkeyp
     write_report(tmp_path / "copy", read_results(folder))
     before = (tmp_path / "copy" / "report.html").read_text(encoding="utf-8")
     (tmp_path / "copy" / "report.html").unlink()
-    monkeypatch.setattr("skhash.comparison.run.load_dataset", None)
+    monkeypatch.setattr(sys.modules[compare.__module__], "load_dataset", None)
     assert rewritten(tmp_path / "copy").read_text(encoding="utf-8") == before
     assert "<code>skhash compare --tune 2</code>" in before
 

@@ -1,5 +1,7 @@
 """Files of finished results: found by their settings, and named when damaged."""
 
+import sys
+
 import numpy as np
 import pytest
 from _helpers import without_times
@@ -43,7 +45,7 @@ def test_values_of_queries_are_kept_up_to_a_number_of_queries(tmp_path, monkeypa
         for name, values in result.per_query.items():
             np.testing.assert_array_equal(read.per_query[name], values)
     assert compare(**options, per_query=False)[0][0].per_query is None
-    monkeypatch.setattr("skhash.comparison.run.MAX_QUERIES", 100)
+    monkeypatch.setattr(sys.modules[compare.__module__], "MAX_QUERIES", 100)
     assert compare(**options, fresh=True)[0][0].per_query is None
     assert compare(**options, per_query=True)[0][0].per_query is not None  # computed again
 

@@ -1,5 +1,7 @@
 """One method on one split: what fails or does not apply is a result, too."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,9 @@ def test_a_result_holds_the_chosen_parameters():
 
 
 def test_a_data_set_without_relevant_samples_fails(monkeypatch):
-    monkeypatch.setattr("skhash.comparison.run.evaluate_hasher", lambda *args, **options: {"ap": float("nan")})
+    monkeypatch.setattr(
+        sys.modules[compare.__module__], "evaluate_hasher", lambda *args, **options: {"ap": float("nan")}
+    )
     result = compare(methods=["lsh"], nbits=[8], n_seeds=1)[0][0]
     assert result.error == "ValueError: No query has a relevant sample in the database."
 

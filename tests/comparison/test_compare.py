@@ -57,7 +57,7 @@ def test_finished_results_are_reused(tmp_path, monkeypatch):
         calls.append(args)
         return {"ap": 0.5, "ndcg": 0.5, "fit_seconds": 0.0}
 
-    monkeypatch.setattr("skhash.comparison.run.evaluate_hasher", evaluate)
+    monkeypatch.setattr(sys.modules[compare.__module__], "evaluate_hasher", evaluate)
     assert compare(**options)[0] == first
     assert not calls
     compare(**options | {"n_seeds": 3})
