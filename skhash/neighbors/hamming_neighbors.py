@@ -46,7 +46,7 @@ from skhash.neighbors.checks import (
     places_of,
 )
 from skhash.neighbors.items import Items
-from skhash.neighbors.search import Stages
+from skhash.neighbors.search import SearchPlan
 from skhash.unwrap import (
     check_has_real_queries,
     find_hasher,
@@ -713,20 +713,20 @@ class HammingNeighbors(BaseEstimator):
         """Distances, places and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         with _n_threads(self.n_jobs, self.hasher_):
-            search = self._stages(X, among)
-            n_items = self.n_samples_fit_ if among is None else search.n_items
-            if k > n_items - search.excludes_self:
+            plan = self._plan(X, among)
+            n_items = self.n_samples_fit_ if among is None else plan.n_items
+            if k > n_items - plan.excludes_self:
                 of = "n_samples_fit" if n_items == self.n_samples_fit_ else "n_among"
                 raise ValueError(
                     f"Expected n_neighbors {'<' if X is None else '<='} {of}, but n_neighbors = {k}, "
-                    f"{of} = {n_items}, n_samples = {search.n_queries}"  # the message of scikit-learn
+                    f"{of} = {n_items}, n_samples = {plan.n_queries}"  # the message of scikit-learn
                 )
-            if return_ties and (search.is_shortlisted or (search.by_code is not None and not search.by_code.is_exact)):
+            if return_ties and (plan.is_shortlisted or (plan.by_code is not None and not plan.by_code.is_exact)):
                 raise ValueError(
                     "`return_ties` must be False unless all items are ranked. Got True with "
                     f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
                 )
-            return search.nearest(k)
+            return plan.nearest(k)
 
     def _within(
         self, X: Any, radius: float, sort_results: bool, among: Any
@@ -737,10 +737,10 @@ class HammingNeighbors(BaseEstimator):
             distances, positions, indptr = near_rows(self.n_samples_fit_, self._near_pairs(radius), sort_results)
             return distances, self._items.places[positions], indptr
         with _n_threads(self.n_jobs, self.hasher_):
-            search = self._stages(X, among)
-            if not search.n_items:
+            plan = self._plan(X, among)
+            if not plan.n_items:
                 raise ValueError("`among` must have at least one item. Got none.")
-            of_queries = search.within(checked_radius(radius), sort_results)
+            of_queries = plan.within(checked_radius(radius), sort_results)
         indptr = np.cumsum([0, *map(len, of_queries[0])])
         return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
 
@@ -764,8 +764,8 @@ class HammingNeighbors(BaseEstimator):
                 "Use query='code' and rerank=None, or kneighbors."
             )
 
-    def _stages(self, X: Any, among: Any) -> Stages:
-        """The stages of the search for queries among some items, or all."""
+    def _plan(self, X: Any, among: Any) -> SearchPlan:
+        """Plan of the search for queries among some items, or all."""
         items = self._items
         codes, activations, estimates, vectors = None, None, None, None
         if self.rerank is not None and items.vectors is None:
@@ -787,7 +787,7 @@ class HammingNeighbors(BaseEstimator):
             if items.vectors is not None:
                 vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
-        stages = Stages(
+        plan = SearchPlan(
             items.codes,
             items.vectors,
             codes,
@@ -802,8 +802,8 @@ class HammingNeighbors(BaseEstimator):
             by_code=self._code_search,
         )
         if among is not None:
-            stages.by_code, stages.chosen = None, chosen_places(among, items, stages.n_queries)
-        return stages
+            plan.by_code, plan.chosen = None, chosen_places(among, items, plan.n_queries)
+        return plan
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_code_search"}

@@ -129,8 +129,8 @@ def _merge_with_ties(shards: Sequence[Neighbors], n_neighbors: int) -> Neighbors
 
 
 @dataclass  # not frozen, which takes longer than a search among few items
-class Stages:
-    """Search for the nearest items of some queries, in stages."""
+class SearchPlan:
+    """Stages of a search for the nearest items of some queries, and what each of them needs."""
 
     items: CodeBlocks
     item_vectors: Any  # ItemVectors or None
@@ -214,7 +214,7 @@ class Stages:
             distances[query], places[query] = d[order], found[order]
         return distances, places
 
-    def _alone(self, query: int) -> "Stages":
+    def _alone(self, query: int) -> "SearchPlan":
         """The search for one query among its own items, without itself."""
         part, chosen, vectors = slice(query, query + 1), self.chosen[query], self.vectors
         if self.own_places is not None:
