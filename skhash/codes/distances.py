@@ -86,7 +86,7 @@ class HammingDistance:
         nearest(queries, items.blocks, items.masks, first, last, k, distances, places, n_ties)
         return Neighbors(distances, places, n_ties)
 
-    def within(
+    def radius_search(
         self, query: int, items: CodeBlocks, radius: float
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Distances and places of all items up to a radius from one query."""

@@ -55,13 +55,13 @@ class DeviceCodes:
         distances, indices = np.divmod(keys, self.codes.n_items)
         return Neighbors(distances.astype(np.float64), self._to_places(indices), n_ties)
 
-    def within(
+    def radius_search(
         self, queries: npt.NDArray[np.uint8], radius: float
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Distances and places of all items up to a radius from each packed query, ascending by place."""
         distances, places = [], []
         for start in range(0, len(queries), QUERIES):
-            for near, indices in self._tiles.within(queries[start : start + QUERIES], radius):
+            for near, indices in self._tiles.radius_search(queries[start : start + QUERIES], radius):
                 distances.append(near.astype(np.float64))
                 places.append(self._to_places(indices))
         return distances, places
@@ -106,7 +106,7 @@ class Tiles:
             best = least
         return best, n_ties
 
-    def within(
+    def radius_search(
         self, queries: npt.NDArray[np.uint8], radius: float
     ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Distances and indices of all items up to a radius from each query, ascending by index."""

@@ -55,7 +55,7 @@ class ApproximateIndex:
             distances[short], places[short] = exact.distances, exact.indices
         return Neighbors(distances, places, np.zeros(len(queries), dtype=np.int64))
 
-    def within(
+    def radius_search(
         self, queries: npt.NDArray[np.uint8], radius: float
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """Most of the items within a distance, in the order of the index."""

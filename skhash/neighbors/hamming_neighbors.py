@@ -466,7 +466,7 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        distances, places, indptr = index._within(X, radius, sort_results, among)
+        distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
         ids = _object_array(np.split(index._items.ids.values[places], indptr[1:-1]))
         return (_object_array(np.split(distances, indptr[1:-1])), ids) if return_distance else ids
 
@@ -511,7 +511,7 @@ class HammingNeighbors(BaseEstimator):
         """
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
-        distances, places, indptr = index._within(X, radius, sort_results, among)
+        distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
         return _graph(distances, places, indptr, mode, index._items.codes)
 
     def radius_pairs(
@@ -728,7 +728,7 @@ class HammingNeighbors(BaseEstimator):
                 )
             return plan.nearest(k)
 
-    def _within(
+    def _radius_neighbors(
         self, X: Any, radius: float, sort_results: bool, among: Any
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Distances and places of all items within a radius, query after query, and where those of each begin."""
@@ -740,7 +740,7 @@ class HammingNeighbors(BaseEstimator):
             plan = self._plan(X, among)
             if not plan.n_items:
                 raise ValueError("`among` must have at least one item. Got none.")
-            of_queries = plan.within(checked_radius(radius), sort_results)
+            of_queries = plan.radius_search(checked_radius(radius), sort_results)
         indptr = np.cumsum([0, *map(len, of_queries[0])])
         return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
 

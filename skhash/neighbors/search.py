@@ -73,7 +73,7 @@ def _nearest_by_numpy(distance: HammingDistance, items: CodeBlocks, k: int) -> N
     return Neighbors(nearest, places[order], (distances == nearest[:, -1:]).sum(axis=1))
 
 
-def within(
+def radius_search(
     distance: Distance, items: CodeBlocks, radius: float
 ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
     """Distances and places of all items up to a real distance from each query, ascending by place."""
@@ -83,7 +83,7 @@ def within(
     def search(chosen: slice) -> None:
         for query in range(chosen.start, chosen.stop):
             if isinstance(distance, HammingDistance):
-                distances[query], places[query] = distance.within(query, items, radius)
+                distances[query], places[query] = distance.radius_search(query, items, radius)
             else:
                 real, every = _all_distances(distance, query, items)
                 distances[query], places[query] = real[real <= radius], every[real <= radius]
@@ -190,23 +190,23 @@ class SearchPlan:
         shortlist = np.sort(self._ranked(first, n_candidates).indices, axis=1)
         return Neighbors(*smallest(self._last_distances(shortlist), shortlist, k), np.zeros(self.n_queries, np.int64))
 
-    def within(
+    def radius_search(
         self, radius: float, sort_results: bool
     ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
         """All items within a Hamming distance, by place or by distance."""
         if isinstance(self.chosen, list):
-            found = [self._alone(query).within(radius, sort_results) for query in range(self.n_queries)]
+            found = [self._alone(query).radius_search(radius, sort_results) for query in range(self.n_queries)]
             return [near for (near,), _ in found], [at for _, (at,) in found]
         if self.by_code is not None:
-            distances, places = self.by_code.within(self._codes, radius)
+            distances, places = self.by_code.radius_search(self._codes, radius)
         elif self.chosen is not None and not self.n_items:
             return [np.empty(0)] * self.n_queries, [np.empty(0, np.int64)] * self.n_queries
         elif self.chosen is not None:
             distance, items, copied = _codes_among(self._hamming(), self.items, self.chosen)
-            distances, places = within(distance, items, radius)
+            distances, places = radius_search(distance, items, radius)
             places = places if copied is None else [copied[at] for at in places]
         else:
-            distances, places = within(self._hamming(), self.items, radius)
+            distances, places = radius_search(self._hamming(), self.items, radius)
         for query, (d, found) in enumerate(zip(distances, places, strict=True)):
             if self.own_places is not None:
                 d, found = d[found != self.own_places[query]], found[found != self.own_places[query]]

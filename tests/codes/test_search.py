@@ -13,7 +13,7 @@ from skhash.codes import pack
 from skhash.codes._hamming_kernels import MIN_PLANE_QUERIES
 from skhash.codes.blocks import LANES, CodeBlocks
 from skhash.codes.distances import EstimatedDistance, Estimates, HammingDistance, TableDistance
-from skhash.neighbors.search import nearest, within
+from skhash.neighbors.search import nearest, radius_search
 
 
 def random_codes(rng, shape):
@@ -85,7 +85,7 @@ def test_holes_are_no_items(n_queries):
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     expected = brute_force(np.where(is_hole, 100, distances), 30)
     assert_equal(nearest(HammingDistance(queries), items, 30), expected)
-    found, places = within(HammingDistance(queries), items, 5)
+    found, places = radius_search(HammingDistance(queries), items, 5)
     for query in range(n_queries):
         np.testing.assert_array_equal(places[query], np.flatnonzero((distances[query] <= 5) & ~is_hole))
         np.testing.assert_array_equal(found[query], distances[query][places[query]])
