@@ -249,7 +249,7 @@ def _means(metrics: Sequence[Metric], values: dict[str, npt.NDArray[np.float64]]
     means: dict[str, Any] = {}
     warned: set[str] = set()
     for metric in metrics:
-        lacking, of_metric = metric._lacking, values[metric.name]
-        means[metric.name] = mean_over_queries(of_metric, empty, lacking, warn=lacking not in warned, stacklevel=4)
-        warned.add(lacking)
+        required, of_metric = metric._required, values[metric.name]
+        means[metric.name] = mean_over_queries(of_metric, empty, required, warn=required not in warned, stacklevel=4)
+        warned.add(required)
     return means

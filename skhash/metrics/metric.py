@@ -175,8 +175,8 @@ class Metric:
         return {field.name: value for field, value in values.items() if value != field.default}
 
     @property
-    def _lacking(self) -> str:
-        """What a query without a value lacks."""
+    def _required(self) -> str:
+        """What a query needs in the database to have a value."""
         return NO_PAIR if self.function is roc_auc else NO_RELEVANT_ITEM
 
     def __call__(self, H: RelevanceHistogram, *, empty: str = "skip", average: bool = True) -> Any:

@@ -154,7 +154,7 @@ def over_queries(
     formula: Callable[[Any, Any], tuple[Any, Any]],
     empty: str,
     average: bool,
-    lacking: str = NO_RELEVANT_ITEM,
+    required: str = NO_RELEVANT_ITEM,
 ) -> Any:
     """Values per query, or their mean, of a `formula` that maps (counts, distances) to values and a mask of them."""
     check_option("empty", empty, EMPTY)
@@ -164,11 +164,11 @@ def over_queries(
     values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
     filler = {"zero": 0.0, "one": 1.0}.get(empty, float("nan"))
     values = xp.where(defined, values, xp.full_like(values, filler))
-    return mean_over_queries(values, empty, lacking, stacklevel=4) if average else values
+    return mean_over_queries(values, empty, required, stacklevel=4) if average else values
 
 
 def mean_over_queries(
-    values: Any, empty: str = "skip", lacking: str = NO_RELEVANT_ITEM, warn: bool = True, stacklevel: int = 3
+    values: Any, empty: str = "skip", required: str = NO_RELEVANT_ITEM, warn: bool = True, stacklevel: int = 3
 ) -> Any:
     """Mean of values per query; with "skip" without NaN, with a warning that says what the queries lack."""
     xp = array_namespace(values)
@@ -177,7 +177,7 @@ def mean_over_queries(
         n_empty = values.shape[0] - int(xp.sum(xp.astype(defined, xp.int64)))
         if n_empty and warn:
             warnings.warn(
-                f"{n_empty} of {values.shape[0]} queries have no {lacking} in the database and are left out "
+                f"{n_empty} of {values.shape[0]} queries have no {required} in the database and are left out "
                 "of the mean (empty='skip').",
                 UserWarning,
                 stacklevel=stacklevel,

@@ -88,7 +88,7 @@ class DeepHasher(StoredMixin, BaseHasher):
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
     _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters that differ from the usual ones
-    _lacking: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
+    _left_out: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]
     _sgd_rates: dict[str, float]
@@ -108,7 +108,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         self.nbits = nbits
         given: dict[str, Any] = dict(shared)
         for name, default in (SHARED | self._shared_defaults).items():
-            if name not in self._lacking:
+            if name not in self._left_out:
                 setattr(self, name, given.pop(name, default))
         if given:
             name = next(iter(given))

@@ -285,7 +285,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         "early_stopping": True,
         "n_iter_no_change": 50,
     }
-    _lacking: ClassVar = ("augment",)
+    _left_out: ClassVar = ("augment",)
 
     def __init__(
         self,
