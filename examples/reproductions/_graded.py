@@ -9,7 +9,7 @@ decay. Methods that learn from relevant and irrelevant pairs may also have anoth
 import torch
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import make_hasher
-from skhash.hashers.deep._starts import itq_map
+from skhash.hashers.deep._initial_maps import itq_map
 
 # what TALR has as defaults if its affinity compares samples
 RECIPE = {

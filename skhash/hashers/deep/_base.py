@@ -615,7 +615,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         pass
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         in_numpy = self._encoder_of_few(X)
         activations: npt.NDArray[np.floating] = (

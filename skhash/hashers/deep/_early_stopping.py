@@ -81,7 +81,7 @@ class EarlyStopping(BestEpoch):
     @staticmethod
     def _codes(encoder: "Encoder", X: Any) -> npt.NDArray[np.uint8]:
         """Packed codes; FloatingPointError if the last step of an epoch made the activations NaN."""
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         activations = compute_activations(encoder, X)
         if np.isnan(activations).any():

@@ -11,9 +11,9 @@ from torch.nn.functional import linear
 from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.engine import ArraySubset, Objective, evenly_spaced
 from skhash.hashers.deep._early_stopping import BestEpoch
+from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._query_encoder import ItemTerms, QueryEncoder, QueryScores
-from skhash.hashers.deep._starts import compute_activations
 
 N_NEIGHBORS = 10
 

@@ -32,9 +32,9 @@ from torch import nn
 from skhash.codes.distances import terms_of_items
 from skhash.engine import Encoder, NumpyEncoder, unit_of
 from skhash.engine.layers import Smoothing
+from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
 from skhash.hashers.deep._reconstruction import Reconstruction
-from skhash.hashers.deep._starts import compute_activations
 
 
 class QueryEncoder(Encoder):

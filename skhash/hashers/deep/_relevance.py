@@ -67,7 +67,7 @@ def relevance_map(
     start = np.zeros((width, nbits))
     start[:, :n_kept] = (vectors * np.sqrt(values.clip(0)))[:, : -n_kept - 1 : -1]
     start /= max(float(np.abs(start).max()), 1e-300)
-    from skhash.hashers.deep._starts import rotated
+    from skhash.hashers.deep._initial_maps import rotated
 
     return rotated(start, features, rng)
 
@@ -175,7 +175,7 @@ def _check_count(n_labeled: int) -> None:
 
 def learn_start(trainer: "Trainer", X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
     """Give the encoder the best initial weights: ITQ, or a regression of relevance."""
-    from skhash.hashers.deep._starts import compute_activations
+    from skhash.hashers.deep._initial_maps import compute_activations
 
     encoder: Any = trainer.encoder
     seed = int(trainer.rng.integers(np.iinfo(np.int32).max))

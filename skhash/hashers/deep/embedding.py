@@ -111,9 +111,9 @@ class FactorsMixin:
 
     def _factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Factors of validated samples."""
+        from skhash.hashers.deep._initial_maps import compute_activations
         from skhash.hashers.deep._objectives import sign
         from skhash.hashers.deep._query_encoder import factors_of, seen_directions
-        from skhash.hashers.deep._starts import compute_activations
 
         with self._environment():
             encoder: QueryEncoder = self._module()
@@ -149,7 +149,7 @@ class FactorsMixin:
 
     def _outputs(self, X: Any, method: str) -> npt.NDArray[np.floating]:
         """Real queries or features of validated samples, by a method of the encoder, in numpy for few samples."""
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         few = self._encoder_of_few(X)
         if few is not None:
@@ -335,7 +335,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         return self._outputs(self._validate_samples(X), "query")
 
     def _project(self, X: Any) -> npt.NDArray[np.floating]:
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         encoder: Any = self._module()
         return compute_activations(encoder, X)[:, : self._nbits] if encoder.reconstructs else super()._project(X)
@@ -403,7 +403,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             )
         if self._may_reconstruct() and not self._supervised:
             return
-        from skhash.hashers.deep._starts import itq_map
+        from skhash.hashers.deep._initial_maps import itq_map
 
         indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
         encoder.set_maps(itq_map(encoder, X, indices, rng).T)
@@ -440,7 +440,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _learn_start(self, encoder: Any, X: Any, held_out: Any, rng: np.random.Generator) -> None:
         """Start from codes that reconstruct the items, or from signs of a map if its recall is higher."""
         from skhash.engine import ArraySubset
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         if self._may_reconstruct():
             indices = np.arange(len(X)) if held_out is None else held_out.others

@@ -162,7 +162,7 @@ class HashNetHasher(DeepHasher):
     def _measure_stage(self, trainer: "Trainer") -> dict[str, Any]:
         import torch
 
-        from skhash.hashers.deep._starts import compute_activations
+        from skhash.hashers.deep._initial_maps import compute_activations
 
         chosen = evenly_spaced(len(trainer.X), _N_MEASURED)
         activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)

@@ -167,7 +167,7 @@ class TALRHasher(DeepHasher):
     def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
         import torch
 
-        from skhash.hashers.deep._starts import itq_map
+        from skhash.hashers.deep._initial_maps import itq_map
 
         if self.backbone is not None:
             return

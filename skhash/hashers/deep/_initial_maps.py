@@ -1,4 +1,4 @@
-"""Activations of samples, and initial weights from ITQ."""
+"""Initial maps of hash layers by ITQ, and activations of samples."""
 
 import math
 from collections.abc import Callable
