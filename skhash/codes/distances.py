@@ -72,7 +72,7 @@ class HammingDistance:
 
     def nearest(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Distance`. If there are fewer items than k, the last distances are infinite."""
-        from skhash.codes import _hamming_kernels as kernels
+        from skhash.codes import hamming_kernels as kernels
 
         queries = read_only(self.queries[part])
         n_queries, n_bytes = queries.shape
@@ -90,7 +90,7 @@ class HammingDistance:
         self, query: int, items: CodeBlocks, radius: float
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Distances and places of all items up to a radius from one query."""
-        from skhash.codes import _hamming_kernels as kernels
+        from skhash.codes import hamming_kernels as kernels
 
         code, bound, size = read_only(self.queries[query]), int(min(radius, 8 * items.n_bytes)), 1024
         search = kernels.codes_within(kernels.lane_bits(items.n_bytes))
@@ -189,7 +189,7 @@ def copied_codes(items: CodeBlocks, places: npt.NDArray[np.int64]) -> CodeBlocks
     """Codes of the items at some places, without holes."""
     if len(places) < FEW:
         return CodeBlocks.from_rows(items.rows(places))
-    from skhash.codes._hamming_kernels import copy_codes
+    from skhash.codes.hamming_kernels import copy_codes
 
     masks = masks_of(len(places))
     blocks = np.zeros((len(masks), *items.blocks.shape[1:]), np.uint8)

@@ -36,7 +36,7 @@ MANY = 100  # queries from which sorting the database is faster
 LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
 LONG = 64  # items per group from which a scan group by group is faster
 SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
-PAIR_BITS, PAIR_ITEMS, PAIR_LEVELS = (65, 192), 2**13, 8  # fewest and most bits, items and levels of pairs of items
+PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
 SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
 #: kind of the bytes, and names of the arrays of both layouts
@@ -577,33 +577,43 @@ class _PlainCounts:
     """Dense histograms of queries by Hamming distance."""
 
     def __init__(self, queries: Words, database: Words, nbits: int, pairs: _PairLevels) -> None:
-        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
-        words, group, self.multiplicity = _merge_equal(
-            np.ascontiguousarray(database.T), pairs.database_group, len(queries)
-        )
-        self.is_merged = len(group) < len(database)
-        self.is_grouped = len(queries) >= MANY and len(group) >= LONG * pairs.n_groups
-        self.words, self.groups = words, group.astype(np.uint32)
-        if self.is_grouped:  # the items in the order of their targets, and the bounds of the targets
-            from skhash.metrics import _kernels
+        from skhash.metrics import _kernels
 
-            self.groups = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
+        words, group, multiplicity = _merge_equal(database.T, pairs.database_group, len(queries))
+        self.n_words, self.n_items = words.shape
+        self.is_merged, n_per_group = self.n_items < len(database), self.n_items / pairs.n_groups
+        self.is_grouped = len(queries) >= MANY and n_per_group >= LONG
+        self.by_planes = (
+            self.is_grouped
+            and not self.is_merged
+            and _kernels.SHORT_BITS < nbits <= _kernels.MAX_PLANE_BITS
+            and n_per_group >= 2 * _kernels.PLANE_ITEMS
+        )
+        self.items: tuple[npt.NDArray[Any], ...]  # as the kernels take them
+        if self.by_planes:
+            self.items = _kernels.blocks_by_group(database.view(np.uint8), group, pairs.n_groups, -(-nbits // 8))
+        elif self.is_grouped:  # in the order of their targets, with the bounds of the targets
+            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
             if not self.is_merged:
-                self.words = np.zeros((len(words), len(group) + _kernels.PAIR_STEP), dtype=np.uint64)
-                _kernels.sort_by_group(words, group, self.groups.copy(), self.words)
+                places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
+                _kernels.sort_by_group(database, group, places, words)
+            self.items = words, multiplicity, bounds
+        else:
+            self.items = np.ascontiguousarray(words), multiplicity, group.astype(np.uint32)
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries."""
         table, query_group, levels = self.pairs.table(chunk)
         queries, places, repeats = self.queries[chunk], query_group, None
-        kernel, min_size = self._kernel(len(queries), len(levels))
+        kernel, min_size = self._kernel(len(queries))
         if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
             first, repeats = _distinct_queries(queries, places)
             queries, places = queries[first], places[first]
         counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
 
         def count(part: slice) -> None:
-            kernel(queries[part], self.words, self.multiplicity, self.groups, table, places[part], counts[part])
+            kernel(queries[part], *self.items, table, places[part], counts[part])
 
         run_in_slices(count, len(places), min_size=min_size)
         counts = counts if repeats is None else counts[repeats]
@@ -612,20 +622,18 @@ class _PlainCounts:
             _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return RelevanceHistogram(counts, levels)
 
-    def _kernel(self, n_queries: int, n_levels: int) -> tuple[Callable[..., None], int]:
+    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
         """Fastest kernel, and the smallest number of queries that a thread takes."""
         from skhash.metrics import _kernels
 
-        n_words, n_items = len(self.words), len(self.multiplicity)
         if not self.is_grouped:
             return _kernels.hamming_histogram, 1
-        is_short = self.nbits <= _kernels.SHORT_BITS and n_items >= SHORT_ITEMS
-        if is_short and n_queries * n_items >= SHORT_PAIRS:
+        if self.by_planes:
+            return _kernels.grouped_planes, PLANE_QUERIES
+        is_short = self.nbits <= _kernels.SHORT_BITS and self.n_items >= SHORT_ITEMS
+        if is_short and n_queries * self.n_items >= SHORT_PAIRS:
             return _kernels.short_histogram, SHORT_QUERIES
-        are_pairs = PAIR_BITS[0] <= self.nbits <= PAIR_BITS[1] and n_items >= PAIR_ITEMS and n_levels <= PAIR_LEVELS
-        if are_pairs and not self.is_merged:
-            return _kernels.grouped_pairs, 1
-        return (_kernels.grouped_words if n_words == 1 else _kernels.grouped_histogram), 1
+        return (_kernels.grouped_words if self.n_words == 1 else _kernels.grouped_histogram), 1
 
 
 class _DeviceCounts:

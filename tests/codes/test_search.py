@@ -10,9 +10,9 @@ import pytest
 from llvmlite.binding import get_host_cpu_features
 
 from skhash.codes import pack
-from skhash.codes._hamming_kernels import MIN_PLANE_QUERIES
 from skhash.codes.blocks import LANES, CodeBlocks
 from skhash.codes.distances import EstimatedDistance, Estimates, HammingDistance, TableDistance
+from skhash.codes.hamming_kernels import MIN_PLANE_QUERIES
 from skhash.neighbors.search import nearest, radius_search
 
 

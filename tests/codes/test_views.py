@@ -6,13 +6,13 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher
-from skhash.codes import _hamming_kernels, _table_kernels, bit_kernels, hamming_distances, pack
+from skhash.codes import _table_kernels, bit_kernels, hamming_distances, hamming_kernels, pack
 from skhash.neighbors import HammingNeighbors
 
 
 def n_compiled():
     """Number of compiled variants of each kernel that is cached."""
-    few, many = _hamming_kernels.nearest_codes(8), _hamming_kernels.nearest_codes_by_planes(8, 7)
+    few, many = hamming_kernels.nearest_codes(8), hamming_kernels.nearest_codes_by_planes(8, 7)
     kernels = vars(bit_kernels) | vars(_table_kernels) | {"few": few, "many": many}
     return {name: len(kernel.signatures) for name, kernel in kernels.items() if hasattr(kernel, "signatures")}
 

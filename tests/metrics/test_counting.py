@@ -19,7 +19,7 @@ from skhash.metrics import (
     precision,
     relevance_histogram,
 )
-from skhash.metrics._kernels import PAIR_BLOCK
+from skhash.metrics._kernels import PLANE_ITEMS
 from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
@@ -120,26 +120,34 @@ def test_teams_of_queries_count_every_block(n_items, n_levels):
     assert_array_equal(H.counts, counted_by_numpy(codes[:118], codes, level_index, n_levels))
 
 
-@pytest.mark.parametrize("nbits", [65, 127, 128, 130, 191, 192])
-@pytest.mark.parametrize("kind", ["few classes", "many classes", "graded"])
-def test_pairs_of_items_are_counted_in_every_block(nbits, kind):
+@pytest.mark.parametrize("nbits", [17, 32, 63, 64, 130, 256, 511, 1023, 1024])
+@pytest.mark.parametrize("kind", ["classes", "graded"])
+def test_items_in_planes_are_counted_at_every_distance(nbits, kind):
     rng = np.random.default_rng(nbits)
-    queries = rng.integers(0, 2, (101, nbits), dtype=np.uint8)
-    items = rng.integers(0, 2, (2 * PAIR_BLOCK + 301, nbits), dtype=np.uint8)
+    queries, n_items = rng.integers(0, 2, (101, nbits), dtype=np.uint8), 10 * PLANE_ITEMS + 301
+    items = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8)
+    items[::2] = queries[0] ^ (rng.random((len(items[::2]), nbits)) < rng.random((len(items[::2]), 1)))
     items[:40], items[-40:] = queries[:40], 1 - queries[:40]  # at the least and at the largest distance
     if kind == "graded":
-        query_y, database_y = (rng.integers(0, 2, (len(codes), 4)) for codes in (queries, items))
+        query_y, database_y = (rng.integers(0, 2, (len(codes), 2)) for codes in (queries, items))
         level = query_y @ database_y.T
     else:
-        n_classes = 3 if kind == "few classes" else 400
-        query_y, database_y = (rng.integers(0, n_classes, len(codes)) for codes in (queries, items))
-        query_y[0] = n_classes  # of no item
+        query_y, database_y = (rng.integers(0, 3, len(codes)) for codes in (queries, items))
+        query_y[0] = 3  # of no item
         level = (query_y[:, None] == database_y).astype(np.int64)
     expected = counted_by_numpy(queries, items, level, level.max() + 1)
     for n_threads in (1, 2):
         with threadpool_limits(n_threads):
             H = relevance_histogram(queries, items, query_y, database_y)
         assert_array_equal(H.counts, expected)
+
+
+def test_many_items_at_one_distance_are_counted_in_planes():
+    rng = np.random.default_rng(0)
+    items = rng.permuted(np.repeat(np.arange(48) < 20, 40 * PLANE_ITEMS).reshape(48, -1).T, axis=1).astype(np.uint8)
+    H = relevance_histogram(np.zeros((101, 48), np.uint8), items, np.zeros(101, int), np.zeros(len(items), int))
+    assert (H.counts[:, 20, -1] == len(items)).all()
+    assert H.counts.sum() == 101 * len(items)
 
 
 @pytest.mark.parametrize("nbits", [12, 64])

@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import ITQHasher, StructHashHasher
 from skhash._threads import free_threads, n_threads
-from skhash.codes import _pair_kernels, hamming_distances, pack
+from skhash.codes import hamming_distances, pack, pair_kernels
 from skhash.neighbors import HammingNeighbors, _pairs, duplicate_groups
 from skhash.persistence import load, save
 
@@ -226,7 +226,7 @@ def test_an_interrupted_search_leaves_the_index_as_it_was_and_no_thread_at_work(
     index, search = HammingNeighbors(n_jobs=n_jobs).fit(bits), SEARCHES[name]
     expected, n_calls = search(index), 0
     kernel = {"by keys": "near_in_runs", "in blocks": "near_in_blocks"}[way]
-    compare = getattr(_pair_kernels, kernel)
+    compare = getattr(pair_kernels, kernel)
 
     def interrupted(*args):
         nonlocal n_calls
@@ -236,7 +236,7 @@ def test_an_interrupted_search_leaves_the_index_as_it_was_and_no_thread_at_work(
         return compare(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_pair_kernels, kernel, interrupted)
+        patch.setattr(pair_kernels, kernel, interrupted)
         with pytest.raises(KeyboardInterrupt):
             search(index)
     assert n_calls >= 3

@@ -291,6 +291,21 @@ def _store_variants(typingctx, planes, variants):
     return types.void(types.uint64, types.uint64), codegen
 
 
+def _digits_of_sum(builder, digits, variants, offsets, n_steps):
+    """Add the variants at some offsets to the digits, which are variables."""
+    with cgutils.for_range(builder, n_steps, intp=WORD) as loop:
+        here = builder.add(offsets, builder.mul(loop.index, WORD(4 * 2 * N_PLANES)))
+        picked = [
+            load(builder, _PLANE, builder.add(variants, builder.zext(load(builder, INT, here, 4 * i), WORD)))
+            for i in range(2 * N_PLANES)
+        ]
+        added, twos = picked[:N_PLANES], picked[N_PLANES:]
+        for place, digit in enumerate(digits):
+            value, carried = _add_to_digit(builder, builder.load(digit), added)
+            builder.store(value, digit)
+            added = carried + (twos if place == 0 else [])
+
+
 def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyond):
     """Add the variants at some offsets to the first digits, store the last digit, and tell whether a bit of it is 0."""
 
@@ -298,17 +313,7 @@ def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyo
         _, variants, offsets, n_steps, first, beyond = args
         last = last_digit.literal_value
         digits = [cgutils.alloca_once_value(builder, load(builder, _PLANE, first, _SIZE * i)) for i in range(last + 1)]
-        with cgutils.for_range(builder, n_steps, intp=WORD) as loop:
-            here = builder.add(offsets, builder.mul(loop.index, WORD(4 * 2 * N_PLANES)))
-            picked = [
-                load(builder, _PLANE, builder.add(variants, builder.zext(load(builder, INT, here, 4 * i), WORD)))
-                for i in range(2 * N_PLANES)
-            ]
-            added, twos = picked[:N_PLANES], picked[N_PLANES:]
-            for place, digit in enumerate(digits):
-                value, carried = _add_to_digit(builder, builder.load(digit), added)
-                builder.store(value, digit)
-                added = carried + (twos if place == 0 else [])
+        _digits_of_sum(builder, digits, variants, offsets, n_steps)
         value = builder.load(digits[-1])
         store(builder, value, beyond)
         near = builder.bitcast(_complement(builder, value), ir.IntType(64 * N_VECTOR))
@@ -318,9 +323,49 @@ def _sum_variants(typingctx, last_digit, variants, offsets, n_steps, first, beyo
     return types.boolean(last_digit, *kinds), codegen
 
 
+def _count_variants(typingctx, n_digits, variants, offsets, n_steps, n_eights, counts):
+    """Add the number of items at each distance to its counter: 32 bytes, each of which counts up to 8 of the items."""
+
+    def codegen(context, builder, signature, args):
+        n_all, few = n_digits.literal_value, ir.VectorType(BYTE, _SIZE)
+        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(few, [few]), f"llvm.ctpop.v{_SIZE}i8")
+        _, variants, offsets, n_steps, n_eights, counts = args
+        digits = [cgutils.alloca_once_value(builder, _PLANE([0] * N_VECTOR)) for _ in range(n_all)]
+        _digits_of_sum(builder, digits, variants, offsets, n_steps)
+        planes = [builder.load(digit) for digit in digits]
+        low, *upper = (_items_of_each(builder, planes[part]) for part in (slice(3), slice(3, 6), slice(6, n_all)))
+        places = [cgutils.alloca_once(builder, _PLANE, WORD(len(values))) for values in upper]
+        for place, values in zip(places, upper, strict=True):
+            for i, value in enumerate(values):
+                builder.store(value, builder.gep(place, [WORD(i)]))
+        with cgutils.for_range(builder, n_eights, intp=WORD) as loop:
+            indices = builder.and_(loop.index, WORD(7)), builder.lshr(loop.index, WORD(3))
+            mid, high = (builder.load(builder.gep(place, [i])) for place, i in zip(places, indices, strict=True))
+            chosen = builder.and_(mid, high)
+            whole = builder.bitcast(chosen, ir.IntType(64 * N_VECTOR))
+            with builder.if_then(builder.icmp_unsigned("!=", whole, whole.type(0))):
+                here = builder.add(counts, builder.mul(loop.index, WORD(8 * _SIZE)))
+                for i, value in enumerate(low):
+                    found = builder.call(count, [builder.bitcast(builder.and_(chosen, value), few)])
+                    store(builder, builder.add(load(builder, few, here, _SIZE * i), found), here, _SIZE * i)
+        return context.get_dummy_value()
+
+    kinds = types.uint64, types.uint64, types.int64, types.int64, types.uint64
+    return types.void(n_digits, *kinds), codegen
+
+
+def _items_of_each(builder, planes):
+    """Masks of the items of each value of some digits."""
+    masks = [_PLANE([2**64 - 1] * N_VECTOR)]
+    for plane in reversed(planes):
+        masks = [builder.and_(mask, side) for mask in masks for side in (_complement(builder, plane), plane)]
+    return masks
+
+
 split_byte: Any = intrinsic(_split_byte)
 store_variants: Any = intrinsic(_store_variants)
 sum_variants: Any = intrinsic(prefer_literal=True)(_sum_variants)
+count_variants: Any = intrinsic(prefer_literal=True)(_count_variants)
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -342,6 +387,17 @@ def _offsets_of(queries, n_groups, n_steps):
 
 
 @nb.njit(nogil=True, error_model="numpy")
+def empty_variants(queries):
+    """Number of steps, offsets of the variants of each query, and room for planes and their variants."""
+    n_bytes = queries.shape[1]
+    n_groups = (8 * n_bytes + 2) // 3
+    n_steps = (n_groups + N_PLANES - 1) // N_PLANES
+    planes = np.zeros((8 * n_bytes + 2, N_VECTOR), np.uint64)
+    variants = np.zeros((N_VARIANTS * (n_groups + 1), N_VECTOR), np.uint64)  # of no plane in the end
+    return n_steps, _offsets_of(queries, n_groups, n_steps), planes, variants
+
+
+@nb.njit(nogil=True, error_model="numpy")
 def _set_first_digits(bound, first):
     """Set the planes of 2^n - bound - 1."""
     value = (1 << (len(first) - 1)) - bound - 1
@@ -352,7 +408,7 @@ def _set_first_digits(bound, first):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _fill_variants(blocks, start, planes, variants):
+def fill_variants(blocks, start, planes, variants):
     """Set the planes of N_VECTOR blocks from `start` on, and the variants of their sums."""
     n_bytes = blocks.shape[1]
     for b in range(N_VECTOR):
@@ -373,11 +429,8 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
         n_queries, n_bytes = queries.shape
         distances, items, counts, states = _empty_candidates(n_queries, 8 * n_bytes, k)
         block = np.empty(LANES, dtype)
-        n_groups = (8 * n_bytes + 2) // 3
-        n_steps = (n_groups + N_PLANES - 1) // N_PLANES
-        offsets, bounds = _offsets_of(queries, n_groups, n_steps), np.full(n_queries, -1)
-        planes = np.zeros((8 * n_bytes + 2, N_VECTOR), np.uint64)
-        variants = np.zeros((N_VARIANTS * (n_groups + 1), N_VECTOR), np.uint64)  # of no plane in the end
+        n_steps, offsets, planes, variants = empty_variants(queries)
+        bounds = np.full(n_queries, -1)
         digits = np.empty((n_queries, last_digit + 1, N_VECTOR), np.uint64)
         beyond, left = np.empty(N_VECTOR, np.uint64), HEAD * k
         for start in range(first, last, N_VECTOR):
@@ -390,7 +443,7 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
             by_planes = left <= 0 and stop == start + N_VECTOR
             left -= n_held
             if by_planes:
-                _fill_variants(blocks, start, planes, variants)
+                fill_variants(blocks, start, planes, variants)
             for q in range(n_queries):
                 if by_planes:
                     if bounds[q] != states[q, 1]:
