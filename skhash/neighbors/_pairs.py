@@ -84,7 +84,7 @@ class _Distance:
     radius: float
     weights: npt.NDArray[np.int64]  # of the bits of words, the lowest first; 0 after the last bit of a code
     unit: float
-    table: npt.NDArray[np.int64]  # of bytes, see `_pair_kernels`
+    table: npt.NDArray[np.int64]  # of bytes, see `pair_kernels`
 
     @classmethod
     def of(cls, radius: float, nbits: int, n_words: int, bit_weights: npt.NDArray[np.float64] | None) -> "_Distance":
