@@ -77,7 +77,7 @@ def main():
         hasher = ITQHasher(nbits, store_database=False, random_state=0).fit(rng.normal(size=(2000, N_FEATURES)))
         index = HammingNeighbors(FrozenEstimator(hasher)).fit(rng.normal(size=(10, N_FEATURES)))
         codes = rng.integers(0, 256, (N_ITEMS, nbits // 8), dtype=np.uint8)
-        index._items = Items.of(CodeBlocks.from_rows(codes), np.arange(N_ITEMS))
+        index._items = Items.of(CodeBlocks.from_rows(codes, nbits), np.arange(N_ITEMS))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index.safetensors"
             save(index, path)

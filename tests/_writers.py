@@ -6,7 +6,7 @@ import stat
 import sys
 import time
 
-from skhash.persistence import write_atomically
+from skhash._files import write_atomically
 
 
 def content_of(seed, i):

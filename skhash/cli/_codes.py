@@ -194,8 +194,8 @@ def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> 
     index.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
     if hasattr(first, "feature_names_in_"):
         index.feature_names_in_ = first.feature_names_in_
-    index.hasher_, index._nbits = index.hasher, nbits
-    index._items = IndexItems.of(CodeBlocks.from_rows(codes), ids, items.factors)
+    index.hasher_ = index.hasher
+    index._items = IndexItems.of(CodeBlocks.from_rows(codes, nbits), ids, items.factors)
 
 
 # --- export

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skhash._files import write_atomically
 from skhash._progress import progress
 from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
 from skhash.datasets.npz_files import npz_slices, read_npy, read_npz
@@ -38,7 +39,7 @@ from skhash.datasets.tables import (
 )
 from skhash.encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.exceptions import InvalidFileError
-from skhash.persistence import read_notes, write_atomically
+from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
 from skhash.persistence.indexes import codes_of_index
 from skhash.registry import INDEXES

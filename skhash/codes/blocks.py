@@ -1,4 +1,4 @@
-"""Stored codes: byte j of 64 items side by side, then byte j + 1 of the same items.
+"""Stored codes, packed, with their number of bits: byte j of 64 items side by side, then byte j + 1 of the same items.
 
     rows    item 0: a0 a1 ...    item 1: b0 b1 ...    item 2: c0 c1 ...
     block   a0 b0 c0 ... (64 items)  a1 b1 c1 ...
@@ -45,21 +45,23 @@ class CodeBlocks:
         self,
         blocks: npt.NDArray[np.uint8],
         masks: npt.NDArray[np.uint64],
+        nbits: int,
         n_places: int,
         n_items: int,
         room: Room | None = None,
     ) -> None:
         self.blocks = read_only(blocks)  #: of shape (n_blocks, n_bytes, LANES)
         self.masks = read_only(masks)  #: of shape (n_blocks,): bit i is set where place i of the block holds an item
+        self.nbits = nbits  #: of a code; those after them in the last byte are 0
         self.n_places, self.n_items = n_places, n_items  #: a place holds an item, or is a hole
         self._room = room
 
     @classmethod
-    def from_rows(cls, packed: npt.NDArray[np.uint8]) -> "CodeBlocks":
-        """Codes of shape (n_items, n_bytes) in blocks."""
+    def from_rows(cls, packed: npt.NDArray[np.uint8], nbits: int) -> "CodeBlocks":
+        """Codes of `nbits` bits, of shape (n_items, n_bytes), in blocks."""
         blocks = np.zeros((_n_blocks(len(packed)), packed.shape[1], LANES), np.uint8)
         _write(blocks, 0, packed)
-        return cls(blocks, masks_of(len(packed)), len(packed), len(packed), Room(blocks, len(packed)))
+        return cls(blocks, masks_of(len(packed)), nbits, len(packed), len(packed), Room(blocks, len(packed)))
 
     @property
     def n_bytes(self) -> int:
@@ -118,23 +120,23 @@ class CodeBlocks:
         if n % LANES:
             masks[first] &= ~np.uint64((1 << n % LANES) - 1)
         masks[: len(self.masks)] |= self.masks
-        return CodeBlocks(room.array[:n_blocks], masks, n_places, self.n_items + len(packed), room)
+        return CodeBlocks(room.array[:n_blocks], masks, self.nbits, n_places, self.n_items + len(packed), room)
 
     def without(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
         """Codes with holes at some places of items, each given once."""
         masks = self.masks.copy()
         np.bitwise_and.at(masks, places // LANES, ~(np.uint64(1) << (places % LANES).astype(np.uint64)))
-        return CodeBlocks(self.blocks, masks, self.n_places, self.n_items - len(places), self._room)
+        return CodeBlocks(self.blocks, masks, self.nbits, self.n_places, self.n_items - len(places), self._room)
 
     def among(self, places: npt.NDArray[np.int64]) -> "CodeBlocks":
         """Codes with holes at all places but some places of items, each given once."""
         is_chosen = np.zeros((len(self.masks), LANES), bool)
         is_chosen.reshape(-1)[places] = True
         masks = np.packbits(is_chosen, bitorder="little").view("<u8").astype(np.uint64)
-        return CodeBlocks(self.blocks, masks, self.n_places, len(places), self._room)
+        return CodeBlocks(self.blocks, masks, self.nbits, self.n_places, len(places), self._room)
 
     def __reduce__(self) -> Any:
-        return CodeBlocks, (self.blocks, self.masks, self.n_places, self.n_items)
+        return CodeBlocks, (self.blocks, self.masks, self.nbits, self.n_places, self.n_items)
 
 
 def masks_of(n_items: int) -> npt.NDArray[np.uint64]:

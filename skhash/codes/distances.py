@@ -188,13 +188,13 @@ def terms_of_items(
 def copied_codes(items: CodeBlocks, places: npt.NDArray[np.int64]) -> CodeBlocks:
     """Codes of the items at some places, without holes."""
     if len(places) < FEW:
-        return CodeBlocks.from_rows(items.rows(places))
+        return CodeBlocks.from_rows(items.rows(places), items.nbits)
     from skhash.codes.hamming_kernels import copy_codes
 
     masks = masks_of(len(places))
     blocks = np.zeros((len(masks), *items.blocks.shape[1:]), np.uint8)
     copy_codes(items.blocks, read_only(places), blocks)
-    return CodeBlocks(blocks, masks, len(places), len(places))
+    return CodeBlocks(blocks, masks, items.nbits, len(places), len(places))
 
 
 def without_self(

@@ -543,7 +543,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Sum over the processes, of values and of gradients."""
+    """Sum over the processes, of values and of gradients; the one in torch.distributed.nn is deprecated."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:

@@ -804,7 +804,7 @@ class _RealCounts:
         self.queries, self.items, self.blocks = (
             item_words(queries),
             item_words(database),
-            CodeBlocks.from_rows(database),
+            CodeBlocks.from_rows(database, activations.shape[1]),
         )
         self.everything, self.pairs = np.arange(len(database))[None], pairs
         self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries)

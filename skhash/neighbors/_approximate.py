@@ -32,12 +32,12 @@ class ApproximateIndex:
 
     is_exact, device = False, None
 
-    def __init__(self, backend: str, codes: CodeBlocks, nbits: int) -> None:
+    def __init__(self, backend: str, codes: CodeBlocks) -> None:
         self.backend, self.codes, self._places = backend, codes, codes.places()
         self._faiss = library("faiss", "faiss-cpu", f"backend={backend!r}")
         packed = np.ascontiguousarray(codes.rows())
         with _threads(self._faiss, 1):
-            self._index = self._empty_index(nbits, len(packed))
+            self._index = self._empty_index(codes.nbits, len(packed))
             if not self._index.is_trained:
                 self._index.train(packed)
             self._index.add(packed)
@@ -93,7 +93,7 @@ class ApproximateIndex:
         return index
 
 
-def build_code_search(backend: str, device: Any, codes: CodeBlocks, nbits: int, hasher: Any) -> Any:
+def build_code_search(backend: str, device: Any, codes: CodeBlocks, hasher: Any) -> Any:
     """Search by Hamming distance of a backend or on a device of torch; None for the exact one by compiled code."""
     if backend == "exact" and device is None:
         return None
@@ -105,7 +105,7 @@ def build_code_search(backend: str, device: Any, codes: CodeBlocks, nbits: int, 
             else f"`device` must be None for weighted bits, which it does not support. Got '{device}' instead."
         )
     if device is None:
-        return ApproximateIndex(backend, codes, nbits)
+        return ApproximateIndex(backend, codes)
     from skhash.codes.torch_search import DeviceCodes
 
     return DeviceCodes(codes, device)

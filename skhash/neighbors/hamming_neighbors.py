@@ -213,11 +213,11 @@ class HammingNeighbors(BaseEstimator):
         if self.query == "real":
             check_has_real_queries(hasher)
         packed, nbits = self._encode(hasher, X)
-        codes = CodeBlocks.from_rows(packed)
-        code_search = build_code_search(self.backend, checked_device(self), codes, nbits, hasher)
+        codes = CodeBlocks.from_rows(packed, nbits)
+        code_search = build_code_search(self.backend, checked_device(self), codes, hasher)
         after = self._copy()
         check_features(after, X, hasher, reset=True)
-        after.hasher_, after._nbits, after._code_search = hasher, nbits, code_search
+        after.hasher_, after._code_search = hasher, code_search
         after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
         # in one step: if anything fails or is interrupted, an earlier fit stays complete
         self.__dict__ = after.__dict__
@@ -691,7 +691,7 @@ class HammingNeighbors(BaseEstimator):
     def _check_samples(self, X: Any, nbits: int) -> None:
         """Raise ValueError unless samples, of which the hasher makes `nbits` bits, are like the items."""
         check_features(self, X, self.hasher_, reset=False)
-        check_same_nbits(nbits, self._nbits, "X", "the items of the index")
+        check_same_nbits(nbits, self._items.codes.nbits, "X", "the items of the index")
 
     # --- search
 
@@ -705,7 +705,7 @@ class HammingNeighbors(BaseEstimator):
         codes = now._items.codes
         # changed, or loaded
         if known is None or known.codes is not codes or (known.backend, known.device) != (now.backend, device):
-            now._code_search = build_code_search(now.backend, device, codes, now._nbits, now.hasher_)
+            now._code_search = build_code_search(now.backend, device, codes, now.hasher_)
             self._code_search = now._code_search
         return now
 
@@ -753,8 +753,8 @@ class HammingNeighbors(BaseEstimator):
         """Blocks of positions and distances of the pairs of items, or of other codes, within a radius."""
         self._check_has_radius()
         weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
-        items = self._items.codes.words() if codes is None else codes
-        return _with_threads(near_pairs(items, checked_radius(radius), self._nbits, weights, show), self.n_jobs)
+        items, nbits = self._items.codes.words() if codes is None else codes, self._items.codes.nbits
+        return _with_threads(near_pairs(items, checked_radius(radius), nbits, weights, show), self.n_jobs)
 
     def _check_has_radius(self) -> None:
         """Raise ValueError unless the distances of the search are those of codes."""
@@ -794,7 +794,6 @@ class HammingNeighbors(BaseEstimator):
             activations,
             vectors,
             weights,
-            self._nbits,
             self.candidates,
             self.rerank,
             own_places=items.places if X is None else None,

@@ -194,7 +194,7 @@ class Items:
         """Items without holes between them."""
         if self.codes.is_whole:
             return self
-        codes = CodeBlocks.from_rows(self.codes.rows())
+        codes = CodeBlocks.from_rows(self.codes.rows(), self.codes.nbits)
         factors = None if self.factors is None else Rows(self.of_items(self.factors))
         vectors = None if self.vectors is None else self.vectors.kept(self.places)
         return Items(codes, Ids(self.of_items(self.ids)), factors, vectors)

@@ -138,7 +138,6 @@ class SearchPlan:
     activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
     vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
     bit_weights: npt.NDArray[np.float64] | None
-    nbits: int
     candidates: int | None  # length of the shortlist; None for all items
     metric: str | None  # the distance of vectors, if the last stage re-ranks
     own_places: npt.NDArray[np.int64] | None  # of queries that are the items, each of which is not its own neighbor
@@ -248,7 +247,7 @@ class SearchPlan:
     def _hamming(self) -> Distance:
         if self.bit_weights is None:
             return HammingDistance(self._codes)
-        return weighted_distance(unpack(self._codes, self.nbits), self.bit_weights)
+        return weighted_distance(unpack(self._codes, self.items.nbits), self.bit_weights)
 
     def _real(self) -> Distance:
         return real_distance(np.asarray(self.activations), self.estimates)

@@ -112,10 +112,11 @@ def order_shortlist(
     places = np.zeros(has_item.shape, np.int64)  # of each item among those of all queries
     places[has_item] = np.arange(len(found))
     if codes is not None:
-        packed = _packed(_of_items(codes, "codes", counts, is_item), int(find_hasher(hasher)._n_features_out))
+        nbits = int(find_hasher(hasher)._n_features_out)
+        items = CodeBlocks.from_rows(_packed(_of_items(codes, "codes", counts, is_item), nbits), nbits)
         of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
-        by_codes = real_distances(np.asarray(activations), estimates, CodeBlocks.from_rows(packed), places)
+        by_codes = real_distances(np.asarray(activations), estimates, items, places)
         distances[has_item] = by_codes[has_item]
     else:
         points = numeric(queries, "queries")

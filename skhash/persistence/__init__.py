@@ -33,7 +33,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skhash._files import check_writable
-from skhash._files import write_atomically as write_atomically
 from skhash._validation import qualified_name
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._checking import errors_name, require, short
@@ -137,7 +136,7 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
     encoder = Encoder(path)
     header = {
         "class": type(inner).__name__,
-        "nbits": estimator._nbits if is_index(estimator) else inner._n_features_out,
+        "nbits": estimator._items.codes.nbits if is_index(estimator) else inner._n_features_out,
         "bit_order": "big",
         **encode(estimator, encoder),
     }

@@ -138,7 +138,8 @@ def _code_as_data(value: Any, where: str) -> Any:
     if isinstance(value, FunctionType):
         return ["function", *([qualified_name(value)] if _is_of_library(value) else _named_source(value, where))]
     kinds = [kind for kind in value.__mro__ if not _is_of_library(kind)]
-    return ["class", *([_named_source(kind, where) for kind in kinds] or [qualified_name(value)])]
+    sources: list[Any] = [_named_source(kind, where) for kind in kinds]
+    return ["class", *(sources or [qualified_name(value)])]
 
 
 def _named_source(value: Any, where: str) -> list[str]:

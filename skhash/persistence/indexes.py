@@ -65,7 +65,7 @@ def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
     hasher: dict[str, Any] | None = None
     if inner is not None:
         kind = type(find_hasher(inner)).__name__
-        hasher = {"class": kind, "nbits": index._nbits, **encode_hasher(inner, encoder, "hasher_.")}
+        hasher = {"class": kind, "nbits": index._items.codes.nbits, **encode_hasher(inner, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
@@ -102,7 +102,7 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     index = kind(None if hasher is None else clone(hasher), **params)
     index._check_parameters()
     index.__dict__.update({name: value for name, value in fitted.items() if name not in ("factors_", _IDS)})
-    index.hasher_, index._nbits = hasher, header["nbits"]
+    index.hasher_ = hasher
     arrays = _map_arrays(index, header, decoder, fitted)
     check_index(index)
     is_checked = decoder.given["check_codes"]
@@ -118,7 +118,6 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
     """Packed codes of a saved index, their number of bits, and the identifiers, without its hasher and its vectors."""
     header, tensors = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
-        nbits = as_count(header["nbits"], "nbits", largest=MAX_NBITS)
         arrays = map_tensors(path, header, header["mapped"])
         codes = _codes_of(header, arrays)
         if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
@@ -126,12 +125,12 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
         texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
         ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, codes.n_items)
         require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
-    return codes.rows(), nbits, ids
+    return codes.rows(), codes.nbits, ids
 
 
 def check_index(index: Any) -> None:
     """Raise ValueError unless the fitted attributes of an index agree; the values of the codes are not read."""
-    nbits = as_count(index._nbits, "nbits", largest=MAX_NBITS)
+    nbits = index._items.codes.nbits
     n_features = as_count(index.n_features_in_, "n_features_in_", largest=MAX_FEATURES)
     inner = saved_model(index)
     if inner is not None:
@@ -227,7 +226,7 @@ def _codes_of(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Co
             f"`blocks` must be uint64 of shape {shape} for {n_items} codes of {nbits} bits. Got {blocks.dtype} of "
             f"shape {blocks.shape} instead."
         )
-    return CodeBlocks(blocks.view(np.uint8), masks_of(n_items), n_items, n_items)
+    return CodeBlocks(blocks.view(np.uint8), masks_of(n_items), nbits, n_items, n_items)
 
 
 def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int) -> npt.NDArray[Any]:
@@ -243,7 +242,7 @@ def _check_content(index: Any, digests: dict[str, Any], arrays: dict[str, npt.ND
     """Raise ValueError unless the mapped arrays have their checksums; this reads all of them."""
     if digests != {name: digest(array) for name, array in arrays.items()}:
         raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
-    n_whole, n_rest = divmod(index._nbits, 8)
+    n_whole, n_rest = divmod(index._items.codes.nbits, 8)
     if n_rest and (index._items.codes.blocks[:, n_whole] & (0xFF >> n_rest)).any():
         raise ValueError("`blocks` must have zeros after the last bit of a code.")
     if "ids_" in arrays and len(np.unique(index.ids_)) < len(index.ids_):

@@ -58,7 +58,7 @@ def test_the_nearest_codes_are_those_of_brute_force(draw, n_bytes, k, n_queries)
     rng = np.random.default_rng(n_bytes + k)
     n_items = 7000 if n_bytes < 100 else 200
     codes, queries = draw(rng, (n_items, n_bytes)), draw(rng, (n_queries, n_bytes))
-    items, n_blocks = CodeBlocks.from_rows(codes), -(-n_items // LANES)
+    items, n_blocks = CodeBlocks.from_rows(codes, 8 * codes.shape[1]), -(-n_items // LANES)
     for first, last in ((0, n_blocks), (1, n_blocks - 1), (2, 3 + k // LANES)):
         found = HammingDistance(queries).nearest(slice(0, n_queries), items, first, last, k)
         start, part = LANES * first, codes[LANES * first : LANES * last]
@@ -72,7 +72,10 @@ def test_groups_of_queries_find_the_same(n_queries):
     rng = np.random.default_rng(0)
     codes, queries = random_codes(rng, (4096, 16)), random_codes(rng, (n_queries, 16))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
-    assert_equal(nearest(HammingDistance(queries), CodeBlocks.from_rows(codes), 20), brute_force(distances, 20))
+    assert_equal(
+        nearest(HammingDistance(queries), CodeBlocks.from_rows(codes, 8 * codes.shape[1]), 20),
+        brute_force(distances, 20),
+    )
 
 
 @pytest.mark.parametrize("n_queries", [1, 20])
@@ -81,7 +84,7 @@ def test_holes_are_no_items(n_queries):
     codes, queries = random_codes(rng, (2000, 3)), random_codes(rng, (n_queries, 3))
     is_hole = rng.random(2000) < np.repeat(rng.random(20), 100)
     is_hole[300:700] = True  # also whole blocks
-    items = CodeBlocks.from_rows(codes).without(np.flatnonzero(is_hole))
+    items = CodeBlocks.from_rows(codes, 8 * codes.shape[1]).without(np.flatnonzero(is_hole))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     expected = brute_force(np.where(is_hole, 100, distances), 30)
     assert_equal(nearest(HammingDistance(queries), items, 30), expected)
@@ -113,7 +116,7 @@ def with_holes(rng, bits, share):
     is_hole = (rng.random(len(bits)) < share) | np.repeat(rng.random(-(-len(bits) // LANES)) < share / 2, LANES)[
         : len(bits)
     ]
-    return CodeBlocks.from_rows(pack(bits)).without(np.flatnonzero(is_hole)), ~is_hole
+    return CodeBlocks.from_rows(pack(bits), bits.shape[1]).without(np.flatnonzero(is_hole)), ~is_hole
 
 
 def check_tables(search, distances, items, is_item, k, n_shards=1):

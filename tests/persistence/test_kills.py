@@ -15,14 +15,15 @@ from _writers import compare_slowly, fit_slowly, save_forever
 from numpy.testing import assert_array_equal
 from safetensors import safe_open
 
+from skhash._files import write_atomically
 from skhash.comparison import compare
-from skhash.persistence import load, write_atomically
+from skhash.persistence import load
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 
 DIE = """
 import os, signal, sys
-from skhash.persistence import write_atomically
+from skhash._files import write_atomically
 with write_atomically(sys.argv[1]) as file:
     file.write(b"new")
     file.flush()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skhash.persistence import write_atomically
+from skhash._files import write_atomically
 
 NEW, OLD = b"new", b"old"
 
@@ -147,7 +147,7 @@ def tmp_path_for_all():
 
 AS_NOBODY = """
 import os, sys
-from skhash.persistence import write_atomically
+from skhash._files import write_atomically
 os.setgid(65534)
 os.setuid(65534)
 for path in sys.argv[1:]:
