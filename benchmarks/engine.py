@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from skhash._threads import one_thread
-from skhash.affinity import ClassAffinity
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer, seeded
 from skhash.hashers.deep._hashnet import HashNetObjective
 from skhash.hashers.deep._talr import TALRObjective
@@ -20,8 +20,8 @@ from skhash.hashers.deep._talr import TALRObjective
 CPU = torch.device("cpu")
 N_SAMPLES, N_FEATURES, NBITS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 5120, 512, 32, 256, 0.01, 10
 OBJECTIVES = {
-    "TALR": lambda: TALRObjective(ClassAffinity()),
-    "HashNet": lambda: HashNetObjective(ClassAffinity(), 10 / NBITS),
+    "TALR": lambda: TALRObjective(),
+    "HashNet": lambda: HashNetObjective(10 / NBITS),
 }
 
 
@@ -51,7 +51,7 @@ def test_engine_against_a_plain_loop(name, backbone, capsys):
     with seeded(0, CPU), one_thread():
         encoders = [Encoder(N_FEATURES, NBITS, backbone, 0.3, 0.3) for _ in range(2)]
         schedule = Schedule(N_EPOCHS, BATCH_SIZE, LEARNING_RATE)
-        trainer = Trainer(encoders[0], OBJECTIVES[name](), X, y, schedule, np.random.default_rng(0), CPU)
+        trainer = Trainer(encoders[0], OBJECTIVES[name](), X, Relevance.of(y), schedule, np.random.default_rng(0), CPU)
         plain = plain_epochs(encoders[1], OBJECTIVES[name](), X, y)
         times = {"engine": [], "plain loop": []}
         for _ in range(N_EPOCHS):

@@ -21,7 +21,7 @@ from numpy.testing import assert_array_equal
 from torch import nn
 
 from skhash import HashNetHasher, NSHHasher, TALRHasher
-from skhash.affinity import ClassAffinity
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer, corrupt, seeded
 from skhash.hashers.deep._hashnet import HashNetObjective
 from skhash.hashers.deep._nsh import NSHObjective
@@ -112,8 +112,8 @@ def bench_steps(bench, size):
     """Training steps of three methods at 64 bits, with a linear map and with "mlp"."""
     X, y = random_vectors(4 * size["batch"])
     objectives = {
-        "TALR": lambda: TALRObjective(ClassAffinity()),
-        "HashNet": lambda: HashNetObjective(ClassAffinity(), 10 / 64),
+        "TALR": lambda: TALRObjective(),
+        "HashNet": lambda: HashNetObjective(10 / 64),
         "NSH": lambda: NSHObjective(corrupt, WIDTH, N_FEATURES),
     }
     for name, objective in objectives.items():
@@ -121,7 +121,9 @@ def bench_steps(bench, size):
             with seeded(0, bench.device):
                 encoder = Encoder(N_FEATURES, 64, backbone)
                 schedule = Schedule(1000, size["batch"], 0.001)
-                trainer = Trainer(encoder, objective(), X, y, schedule, np.random.default_rng(0), bench.device)
+                trainer = Trainer(
+                    encoder, objective(), X, Relevance.of(y), schedule, np.random.default_rng(0), bench.device
+                )
                 trainer.run_epoch()  # libraries choose their algorithms
                 bench.measure(
                     f"step, {name}",

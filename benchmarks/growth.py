@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from skhash._threads import one_thread
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer
 from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics import average_precision, ndcg, relevance_histogram
@@ -59,9 +60,9 @@ def make_step(bits, batch, levels, features):
     y = rng.integers(max(N_CLASSES, levels - 1), size=len(X))
     encoder = Encoder(features, bits, input_dropout=0.3)
     encoder.set_statistics(X)
-    objective = TALRObjective(GradedClasses(levels), "ap" if levels == 2 else "ndcg")
+    objective = TALRObjective("ap" if levels == 2 else "ndcg")
     schedule = Schedule(n_epochs=1000, batch_size=batch, learning_rate=1e-4)
-    trainer = Trainer(encoder, objective, X, y, schedule, rng, torch.device("cpu"))
+    trainer = Trainer(encoder, objective, X, Relevance.of(y, GradedClasses(levels)), schedule, rng, torch.device("cpu"))
     batches = [rng.permutation(len(X))[:batch] for _ in range(N_STEPS)]
 
     def run():

@@ -10,11 +10,12 @@ run on one thread, as in training, and also on all threads.
 import time
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 
 from skhash._threads import one_thread
-from skhash.affinity import ClassAffinity
+from skhash.affinity import Relevance
 from skhash.engine import Encoder
 from skhash.hashers.deep import _objectives
 from skhash.hashers.deep._talr import TALRObjective
@@ -36,15 +37,16 @@ class Step:
     def __init__(self):
         generator = torch.Generator().manual_seed(0)
         self.X = torch.randn(BATCH, N_FEATURES, generator=generator)
-        self.y = torch.randint(10, (BATCH,), generator=generator).numpy()
+        self.relevance = Relevance.of(torch.randint(10, (BATCH,), generator=generator).numpy())
+        self.indices = np.arange(BATCH)
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.encoder = Encoder(N_FEATURES, NBITS)
-        self.objective = TALRObjective(ClassAffinity())
+        self.objective = TALRObjective()
 
     def __call__(self):
         self.encoder.zero_grad()
-        loss = self.objective(self.encoder, self.X, self.y, None)
+        loss = self.objective(self.encoder, self.X, self.relevance.take(self.indices), None)
         loss.backward()
         return loss.item(), self.encoder.hash.weight.grad.clone()
 

@@ -31,9 +31,8 @@ from skhash._validation import (
     python_ints,
     warn_if_degenerate,
 )
-from skhash.affinity import fit_affinity, resolve_affinity
-from skhash.affinity._levels import check_pairs
-from skhash.affinity.targets import as_labels, as_targets
+from skhash.affinity import Relevance
+from skhash.affinity.targets import as_labels
 from skhash.codes import MAX_NBITS, threshold
 from skhash.codes.bits import first_bits
 from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
@@ -71,9 +70,9 @@ def from_function(name: str) -> Any:
 class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Base class of all hashers: validation, codes, scores and tags.
 
-    A subclass implements `_learn(X, targets, rng)`, which returns a :class:`~skhash.functions.HashFunction`: `X` holds
-    the checked training samples, and `rng` is the RandomState of `random_state`. It has the parameters `nbits`,
-    `affinity` and `store_database`.
+    A subclass implements `_learn(X, relevance, rng)`, which returns a :class:`~skhash.functions.HashFunction`:
+    `X` holds the checked training samples, `relevance` is their :class:`~skhash.affinity.Relevance`, and `rng` the
+    RandomState of `random_state`. It has the parameters `nbits`, `affinity` and `store_database`.
 
     Examples
     --------
@@ -85,7 +84,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     ...         self.nbits, self.affinity = nbits, affinity
     ...         self.store_database = store_database
     ...
-    ...     def _learn(self, X, targets, rng):
+    ...     def _learn(self, X, relevance, rng):
     ...         return LinearFunction(X.mean(axis=0), np.eye(X.shape[1], self.nbits))
     >>> AboveMean(2).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
     array([[0, 1],
@@ -106,6 +105,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _takes_sparse = False
     #: private attributes that belong to a fitted hasher
     _fitted_private: tuple[str, ...] = ()
+    _targets: Any  # of the training samples, while they are learned, for callbacks and checkpoints
     nbits: int
     affinity: Any
     store_database: bool
@@ -154,17 +154,20 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""
         with self._restored_on_failure(), python_ints(self):
-            X, targets = self._validate_fit_data(X, y)
-            self._fit_affinity(targets)
-            if self._supervised:
-                check_pairs(self.affinity_, targets)
+            X, self._targets, relevance = self._validate_fit_data(X, y)
+            targets = self._targets
+            self.affinity_ = None if relevance is None else relevance.affinity
+            relevance = relevance if self._supervised else None
+            self._note_relevance(relevance)
+            if relevance is not None:
+                relevance.check_pairs()
             self._check_options()
             self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             rng = check_random_state(getattr(self, "random_state", None))
             with self._environment():
-                self.function_ = self._learn(X, targets, rng, **options)
+                self.function_ = self._learn(X, relevance, rng, **options)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=targets)
             if self.database_ is None:
@@ -179,8 +182,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Warn of a failed training; what was fitted stays."""
 
     @abstractmethod
-    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState) -> HashFunction:
-        """Function learned from validated samples and targets; further fitted attributes may be set."""
+    def _learn(self, X: Any, relevance: Relevance | None, rng: np.random.RandomState) -> HashFunction:
+        """Function learned from validated samples and their relevance; further fitted attributes may be set.
+
+        `relevance` is None for a method that does not learn from it.
+        """
 
     def _activations(self, X: Any) -> npt.NDArray[np.floating]:
         """Activations of validated samples, of shape (n_samples, nbits)."""
@@ -462,30 +468,34 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         options["order"] = "C" if options.get("reset", True) else None  # the memory order changes rounding
         return validate_data(self, X, dtype=self._dtypes, accept_sparse=self._takes_sparse and "csr", **options)
 
-    def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any]:
-        """Validated samples, and the targets that the affinity compares."""
+    def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any, Relevance | None]:
+        """Validated samples, their targets, and the relevance of the samples to each other.
+
+        A method that learns from X alone keeps labels for `score`, which makes the relevance.
+        """
         X = self._check_input(X, reset=reset, ensure_min_samples=2)  # before y: X may be what is wrong
         X = check_values(X, fit=True)
         if y is None and get_tags(self).target_tags.required:
             y = self._own_targets(X)
+        if y is None and not getattr(self.affinity, "requires_y", True):
+            y = X[:]  # reads a Dataset
         if y is None:
-            targets = None if getattr(self.affinity, "requires_y", True) else X[:]  # reads a Dataset
-        else:
-            targets = as_targets(y) if callable(self.affinity) else as_labels(y)
-        if targets is not None and targets.shape[0] != X.shape[0]:
+            return X, None, None
+        relevance = None
+        if self._supervised or callable(self.affinity):
+            relevance = Relevance.of(y, self.affinity) if reset else Relevance.between(y, y, self.affinity_)
+        targets = as_labels(y) if relevance is None else relevance.targets
+        if targets.shape[0] != X.shape[0]:
             raise ValueError(
                 f"`y` must have one target per sample. Got {targets.shape[0]} targets for {X.shape[0]} samples instead."
             )
-        return X, targets
+        return X, targets, relevance
 
     def _own_targets(self, X: Any) -> Any:
         raise missing_targets(self)  # a Dataset may have targets, an array has none
 
-    def _fit_affinity(self, targets: Any) -> None:
-        """Set `affinity_`; an unsupervised hasher uses y in `score` only, which resolves the affinity itself."""
-        self.affinity_ = None
-        if targets is not None and (self._supervised or callable(self.affinity)):
-            self.affinity_ = fit_affinity(resolve_affinity(self.affinity, targets), targets)
+    def _note_relevance(self, relevance: Relevance | None) -> None:
+        """Set the fitted attributes that come from the relevance; ValueError if the method cannot learn from it."""
 
     def _environment(self) -> AbstractContextManager[None]:
         """Context manager for learning and hashing with one thread, since the rounding depends on their number."""
@@ -544,3 +554,5 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 delattr(self, name)
             self.__dict__.update(before)
             raise
+        finally:
+            self.__dict__.pop("_targets", None)

@@ -164,7 +164,7 @@ def fake_device(device):
 
 def on_device(trainer, device):
     """The trainer on a device without values, in training mode."""
-    parts = trainer.encoder, trainer.objective, trainer.X, trainer.targets, trainer.schedule
+    parts = trainer.encoder, trainer.objective, trainer.X, trainer.relevance, trainer.schedule
     moved = Trainer(*parts, np.random.default_rng(0), torch.device(device), trainer.augment)
     moved.encoder.train()
     moved.objective.train()

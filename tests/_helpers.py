@@ -30,7 +30,7 @@ from torch import nn
 
 import skhash
 from skhash import CGHashHasher, StructHashHasher, persistence
-from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, Relevance, SharedLabelsAffinity
 from skhash.base import Database
 from skhash.datasets import PROTOCOLS
 from skhash.engine import Trainer
@@ -234,16 +234,16 @@ def objective_of(Hasher, affinity="auto", nbits=NBITS, **params):
     return trainer_of(Hasher(nbits, affinity=affinity, n_epochs=1, random_state=0, **params), X, y).objective
 
 
-def loss_of(objective, activations, y):
+def loss_of(objective, activations, y, affinity="auto"):
     """The loss of one batch whose samples are the activations themselves."""
-    return objective(nn.Identity(), activations, y, np.arange(len(activations)))
+    return objective(nn.Identity(), activations, Relevance.of(y, affinity), np.arange(len(activations)))
 
 
 def has_right_gradients(make_objective, case):
     """Whether the gradients of an objective are those of finite differences; `make_objective` takes the affinity."""
     y, affinity, _ = case_of(case)
     objective, f = make_objective(affinity), draw(len(y), NBITS, seed=5).requires_grad_()
-    return torch.autograd.gradcheck(lambda f: loss_of(objective, f, y), (f,))
+    return torch.autograd.gradcheck(lambda f: loss_of(objective, f, y, affinity), (f,))
 
 
 def finite_at_extremes(objective):

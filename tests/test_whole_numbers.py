@@ -184,7 +184,7 @@ RECIPES = {
     "evenly_spaced n_max": lambda n: engine.evenly_spaced(1000, n),
     "evenly_spaced n_samples": lambda n: engine.evenly_spaced(n, 7),
     "seeded seed": drawn,
-    "HistogramObjective n_bins": lambda n: HistogramObjective("auto", n_bins=n).n_bins,
+    "HistogramObjective n_bins": lambda n: HistogramObjective(n_bins=n).n_bins,
     "Metric k": lambda n: metrics.Metric.parse("ap", k=n)(histogram()),
     "Metric candidates": lambda n: metrics.Metric.parse(f"neighbor_recall_at_3_of_{n}").candidates,
     "RetrievalScorer candidates": lambda n: scored(query="real", candidates=n),

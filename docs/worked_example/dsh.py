@@ -10,10 +10,8 @@ both as means: over the pairs of different samples of a batch, and over its entr
 As in the paper, m = 2b.
 """
 
-from typing import Any
-
 import torch
-from skhash.affinity import level_indices
+from skhash.affinity import Relevance
 from skhash.engine import Objective
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective
 
@@ -23,15 +21,13 @@ class DSHObjective(QuantizedObjective):
 
     Parameters
     ----------
-    affinity : callable
-        The fitted affinity.
     quantization_weight : float
         Weight alpha of the penalty.
     """
 
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
         """Mean loss of the pairs of different samples."""
-        index, _ = level_indices(self.affinity, targets, targets)
+        index, _ = relevance.levels()
         similar = torch.from_numpy(index > 0).to(u.device)
         d = torch.square(u[:, None] - u).sum(-1)
         losses = torch.where(similar, d, torch.relu(2 * u.shape[1] - d)) / 2
@@ -83,4 +79,4 @@ class DSHHasher(QuantizedDeepHasher):
     }
 
     def _objective(self) -> Objective:
-        return DSHObjective(self.affinity_, self.settings_["quantization_weight"])
+        return DSHObjective(self.settings_["quantization_weight"])

@@ -42,9 +42,9 @@ warnings.simplefilter("ignore", DegenerateCodesWarning)  # of some candidates
 class NeighborLoss(QuantizedObjective):
     """Minus the log-probability that a sample picks a relevant one."""
 
-    def data_loss(self, u, targets):
+    def data_loss(self, u, relevance):
         """Loss of the activations of a batch, of shape (n_batch, nbits)."""
-        relevant = torch.as_tensor(self.affinity(targets, targets) > 0)
+        relevant = torch.as_tensor(relevance.levels()[0] > 0)
         itself = torch.eye(len(u), dtype=torch.bool)
         scores = (4 / u.shape[1] * u @ u.T).masked_fill(itself, -torch.inf)
         hits = scores.masked_fill(~relevant, -torch.inf)
@@ -60,7 +60,7 @@ class NeighborHasher(QuantizedDeepHasher):
     }
 
     def _objective(self):
-        return NeighborLoss(self.affinity_, self.settings_["quantization_weight"])
+        return NeighborLoss(self.settings_["quantization_weight"])
 
 
 # %%

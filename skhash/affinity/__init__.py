@@ -7,9 +7,7 @@ that form is an affinity. The classes here also say whether they need a target
 can occur (`possible_levels`).
 """
 
-from skhash.affinity._auto import fit_affinity, label_matrix, resolve_affinity
 from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity
-from skhash.affinity._levels import level_indices
 from skhash.affinity._precomputed import PrecomputedAffinity
 from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
 from skhash.affinity.relevance import Relevance
@@ -21,10 +19,6 @@ __all__ = [
     "PrecomputedAffinity",
     "Relevance",
     "SharedLabelsAffinity",
-    "fit_affinity",
-    "label_matrix",
-    "level_indices",
-    "resolve_affinity",
 ]
 
 for _public in (

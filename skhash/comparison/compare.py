@@ -544,7 +544,8 @@ def _why_not(method: str, nbits: int, data: Any) -> str | None:
         return why_not(method, nbits, data.X_database[0].size, len(data.X_database))
     if VARIANTS[method].method.needs_labels:
         try:
-            Relevance.between(*[data.y_train[:1]] * 2, data.affinity).labels()
+            one = data.y_train[:1]
+            Relevance.between(one, one, data.affinity).labels()
         except ValueError:
             return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
     return None

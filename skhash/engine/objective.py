@@ -17,7 +17,7 @@ class Objective(nn.Module):
     Attributes
     ----------
     loss_and_gradient : callable or None
-        Function of float32 arrays, the activations of a batch and its targets, that returns the
+        Function of float32 arrays, the activations of a batch and its relevance, that returns the
         loss of :meth:`forward` and its derivative by the activations. Linear encoders on the CPU
         train with it in less time. None, the default, leaves the derivative to torch.
 
@@ -27,28 +27,13 @@ class Objective(nn.Module):
     >>> import torch
     >>> from skhash.engine import Objective
     >>> class Spread(Objective):
-    ...     def forward(self, encoder, X, targets, indices):
+    ...     def forward(self, encoder, X, relevance, indices):
     ...         return -encoder(X).abs().mean()
     >>> Spread()(torch.nn.Identity(), torch.tensor([[1.0, -3.0]]), None, np.array([0]))
     tensor(-2.)
     """
 
     loss_and_gradient: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
-
-    def prepare_targets(self, targets: Any) -> Any:
-        """Targets in the form that :meth:`forward` compares most quickly. Training calls it once.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_samples, ...)
-            Targets of the training set.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, ...)
-            The targets themselves by default.
-        """
-        return targets
 
     def start_stage(self, stage: int, n_stages: int) -> None:
         """Prepare a stage of a method that learns by continuation. The default does nothing.
@@ -85,7 +70,9 @@ class Objective(nn.Module):
         """
         return np.array_split(rng.permutation(len(X)), n_batches)
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Any, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch.
 
         Parameters
@@ -94,8 +81,9 @@ class Objective(nn.Module):
             Maps samples to activations. A method may call it on several views of the batch.
         X : tensor of shape (n_batch, n_features)
             Samples of the batch.
-        targets : ndarray of shape (n_batch, ...) or None
-            Their targets; None for a method without labels.
+        relevance : Relevance or None
+            Which of them are relevant to which, a :class:`skhash.affinity.Relevance`; None for a method
+            that learns from samples alone.
         indices : ndarray of shape (n_batch,)
             Their indices in the training set.
 

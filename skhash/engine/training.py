@@ -113,8 +113,8 @@ class Trainer:
         The loss.
     X : array or DatasetArray of shape (n_samples, ...)
         Training samples, read by index.
-    targets : array of shape (n_samples, ...) or None
-        Their targets.
+    relevance : Relevance or None
+        Which of them are relevant to which; None for an objective without.
     schedule : Schedule
         Number of epochs, learning rates, optimizer.
     rng : numpy.random.Generator
@@ -137,7 +137,7 @@ class Trainer:
     >>> import torch
     >>> from skhash.engine import Encoder, Objective, Schedule, Trainer
     >>> class Spread(Objective):
-    ...     def forward(self, encoder, X, targets, indices):
+    ...     def forward(self, encoder, X, relevance, indices):
     ...         return -encoder(X).abs().mean()
     >>> X = np.random.default_rng(0).standard_normal((64, 3))
     >>> schedule = Schedule(n_epochs=2, batch_size=16, learning_rate=0.1)
@@ -155,7 +155,7 @@ class Trainer:
         encoder: Encoder,
         objective: Objective,
         X: Any,
-        targets: Any,
+        relevance: Any,
         schedule: Schedule,
         rng: np.random.Generator,
         device: torch.device,
@@ -167,7 +167,7 @@ class Trainer:
         self._is_frozen = bool(factors) and not any(factors)
         self.encoder, self.objective = encoder.to(device), objective.to(device)
         self.X = X
-        self.targets: Any = None if targets is None else objective.prepare_targets(targets)
+        self.relevance = relevance
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, objective, schedule)
         self.n_batches = count_batches(len(X), schedule.batch_size)
@@ -231,19 +231,20 @@ class Trainer:
         float or tensor of shape ()
             Loss of the batch, without its graph. A tensor stays on its device, which is not waited for.
         """
-        targets = None if self.targets is None else self.targets[indices]
-        loss = self._backward(indices, targets) if self._linear_step is None else self._linear_step(indices, targets)
+        relevance = None if self.relevance is None else self.relevance.take(indices)
+        step = self._backward if self._linear_step is None else self._linear_step
+        loss = step(indices, relevance)
         self._step()
         if self.scheduler is not None:
             self.scheduler.step()
         return loss
 
-    def _backward(self, indices: npt.NDArray[np.int64], targets: Any) -> torch.Tensor:
+    def _backward(self, indices: npt.NDArray[np.int64], relevance: Any) -> torch.Tensor:
         """Loss of a batch; its gradients are stored in the parameters."""
         batch = self.encoder.read(self.X, indices)
         if self.augment is not None:
             batch = augmented(self.augment, batch)
-        loss = self._loss(batch, targets, indices)
+        loss = self._loss(batch, relevance, indices)
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
@@ -409,13 +410,13 @@ class LinearStep:
         self._mean, self._scale, self._dropout = encoder.mean.numpy(), encoder.scale.numpy(), encoder.dropout
 
     @np.errstate(over="ignore", invalid="ignore")  # the training loop raises if the loss is not finite
-    def __call__(self, indices: npt.NDArray[np.int64], targets: Any) -> float:
-        """Loss of the batch with these indices and targets."""
+    def __call__(self, indices: npt.NDArray[np.int64], relevance: Any) -> float:
+        """Loss of the batch with these indices and this relevance."""
         (weight, bias), (weight_slopes, bias_slopes) = self._values, self._gradients
         samples = torch.from_numpy(self._read(indices))
         outputs = torch.addmm(bias, samples, weight.T)
         loss: float
-        loss, slopes = self._differentiate(outputs.numpy(), targets)
+        loss, slopes = self._differentiate(outputs.numpy(), relevance)
         slopes = torch.from_numpy(slopes)
         torch.mm(slopes.T, samples, out=weight_slopes)
         torch.sum(slopes, 0, out=bias_slopes)
@@ -444,7 +445,7 @@ def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
 
 
 def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.Tensor]:
-    """Function of samples, targets and indices that returns the loss; several processes share the backbone."""
+    """Function of samples, relevance and indices that returns the loss; several processes share the backbone."""
     if n_processes() == 1:
         return functools.partial(objective, encoder)
     if next(encoder.backbone.parameters(), None) is not None:
@@ -459,8 +460,8 @@ class _Step(nn.Module):
         super().__init__()
         self.encoder, self.objective = encoder, objective
 
-    def forward(self, X: torch.Tensor, targets: Any, indices: Any) -> torch.Tensor:
-        loss: torch.Tensor = self.objective(self.encoder, X, targets, indices)
+    def forward(self, X: torch.Tensor, relevance: Any, indices: Any) -> torch.Tensor:
+        loss: torch.Tensor = self.objective(self.encoder, X, relevance, indices)
         return loss
 
 

@@ -2,13 +2,12 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import gen_batches
 
-from skhash.affinity import level_indices
+from skhash.affinity import Relevance
 
 
 @dataclass(frozen=True)
@@ -30,19 +29,18 @@ class RankingLists:
 
 
 def draw_ranking_lists(
-    affinity: Any,
-    targets: Any,
+    relevance: Relevance,
     n_relevant: int,
     n_irrelevant: int,
     n_queries: int,
     rng: np.random.RandomState,
 ) -> RankingLists:
     """Ranking lists drawn at random; queries without items of both kinds are left out with a warning."""
-    n = targets.shape[0]
+    n = relevance.shape[0]
     chosen = np.arange(n) if n_queries >= n else np.sort(rng.choice(n, n_queries, replace=False))
     queries, drawn = [], []
     for batch in gen_batches(len(chosen), 256):
-        indices, _ = level_indices(affinity, targets[chosen[batch]], targets)
+        indices, _ = relevance.levels(chosen[batch])
         for query, levels in zip(chosen[batch], indices, strict=True):
             relevant, irrelevant = np.flatnonzero(levels > 0), np.flatnonzero(levels == 0)
             kinds = (relevant[relevant != query], n_relevant), (irrelevant[irrelevant != query], n_irrelevant)

@@ -2,6 +2,7 @@
 
 import enum
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist, pdist
 
+from skhash import ITQHasher, KSHHasher, TALRHasher
 from skhash.affinity import (
     ClassAffinity,
     DistanceAffinity,
@@ -18,6 +20,7 @@ from skhash.affinity import (
     Relevance,
     SharedLabelsAffinity,
 )
+from skhash.metrics import relevance_histogram
 
 rng = np.random.default_rng(0)
 N = 40
@@ -320,3 +323,42 @@ def test_a_relevance_is_pickled(case):
 )
 def test_no_samples_have_no_relevance(y, affinity):
     assert Relevance.between(y[:0], y, affinity).shape == (0, N)
+
+
+def count_calls(call, *names):
+    """How often functions of these names are entered."""
+    counts = dict.fromkeys(names, 0)
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_code.co_name in counts:
+            counts[frame.f_code.co_name] += 1
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "hasher", [KSHHasher(4, random_state=0), TALRHasher(4, n_epochs=2, early_stopping=True, random_state=0)], ids=str
+)
+def test_a_fit_checks_its_targets_once(hasher):
+    fit = count_calls(lambda: hasher.fit(POINTS, CLASSES), "as_targets", "as_labels", "check_complete")
+    assert fit == {"as_targets": 1, "as_labels": 1, "check_complete": 1}
+
+
+def test_a_histogram_checks_each_set_of_targets_once():
+    codes = (POINTS > 0).astype(np.uint8)
+    one = count_calls(lambda: relevance_histogram(codes, codes, CLASSES), "as_targets", "as_labels")
+    two = count_calls(lambda: relevance_histogram(codes, codes[:25], CLASSES, OTHER_CLASSES), "as_targets", "as_labels")
+    assert (one, two) == ({"as_targets": 1, "as_labels": 1}, {"as_targets": 2, "as_labels": 2})
+
+
+def test_a_method_that_does_not_learn_from_labels_makes_no_relevance():
+    hasher = ITQHasher(4, random_state=0)
+    assert count_calls(lambda: hasher.fit(POINTS, CLASSES), "_made") == {"_made": 0}
+    assert hasher.affinity_ is None
+    assert_array_equal(hasher.database_.y, CLASSES)
+    assert count_calls(lambda: hasher.score(POINTS, CLASSES), "_made") == {"_made": 1}

@@ -23,7 +23,7 @@ class ColumnHasher(PCAHasher):
         super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.column = column
 
-    def _learn(self, X, targets):
+    def _learn_map(self, X, relevance, rng):
         if self.column == 2:
             raise ValueError("column 2 is bad")
         return np.eye(X.shape[1])[:, [self.column]]

@@ -10,6 +10,7 @@ from _helpers import global_states
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
+from skhash.affinity import NeighborAffinity, Relevance
 from skhash.engine import ArraySubset, DatasetArray, Encoder, Objective, Schedule, Trainer, seeded, training
 from skhash.engine.training import is_by_hand, stepper
 
@@ -24,8 +25,8 @@ class Recorder(Objective):
         self.center = nn.Parameter(torch.full((1, 3), 5.0))
         self.indices, self.rates = [], []
 
-    def forward(self, encoder, X, targets, indices):
-        assert len(X) == len(targets) == len(indices)
+    def forward(self, encoder, X, relevance, indices):
+        assert len(X) == relevance.shape[0] == len(indices)
         self.indices.append(indices)
         self.rates.append([group["lr"] for group in self.optimizer.param_groups] if hasattr(self, "optimizer") else [])
         return ((encoder(X) - self.center) ** 2).mean()
@@ -41,7 +42,7 @@ def train(n=20, encoder=None, objective=None, X=None, **schedule):
     with seeded(0, CPU):
         encoder = encoder or Encoder(4, 3)
         schedule = Schedule(**({"n_epochs": 2, "batch_size": 10, "learning_rate": 0.1} | schedule))
-        trainer = Trainer(encoder, objective, X, np.zeros(n), schedule, np.random.default_rng(0), CPU)
+        trainer = Trainer(encoder, objective, X, Relevance.of(np.zeros(n)), schedule, np.random.default_rng(0), CPU)
         losses = [trainer.run_epoch() for _ in range(schedule.n_epochs)]
     return objective, encoder, losses
 
@@ -150,8 +151,8 @@ def test_what_a_backbone_draws_is_reproducible():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_loss_that_is_not_finite(value):
     class Broken(Recorder):
-        def forward(self, encoder, X, targets, indices):
-            return value * super().forward(encoder, X, targets, indices)
+        def forward(self, encoder, X, relevance, indices):
+            return value * super().forward(encoder, X, relevance, indices)
 
     with pytest.raises(
         FloatingPointError, match=r"loss must be finite. Got (nan|inf) in epoch 1. Lower `learning_rate` \(now 0.1\)"
@@ -177,24 +178,24 @@ def test_weights_that_the_last_step_makes_infinite():
 class Squares(Objective):
     """Mean squared distance of the activations from the targets."""
 
-    def forward(self, encoder, X, targets, indices):
-        return ((encoder(X) - torch.from_numpy(targets)) ** 2).mean()
+    def forward(self, encoder, X, relevance, indices):
+        return ((encoder(X) - torch.from_numpy(relevance.targets)) ** 2).mean()
 
 
 class SquaresByHand(Squares):
-    def loss_and_gradient(self, outputs, targets):
-        distances = outputs - targets
+    def loss_and_gradient(self, outputs, relevance):
+        distances = outputs - relevance.targets
         return float((distances**2).mean()), 2 * distances / distances.size
 
 
 def train_on_squares(objective, X, n_epochs=3, optimizer="adam", p=0.3):
     n = len(X)
-    targets = np.random.default_rng(1).normal(size=(n, 3)).astype(np.float32)
+    relevance = Relevance.of(np.random.default_rng(1).normal(size=(n, 3)).astype(np.float32), NeighborAffinity(2))
     with seeded(0, CPU):
         encoder = Encoder(X.shape[1:], 3, input_dropout=p)
         encoder.set_statistics(X)
         schedule = Schedule(n_epochs=n_epochs, batch_size=8, learning_rate=0.03, optimizer=optimizer, weight_decay=0.1)
-        trainer = Trainer(encoder, objective, X, targets, schedule, np.random.default_rng(0), CPU)
+        trainer = Trainer(encoder, objective, X, relevance, schedule, np.random.default_rng(0), CPU)
         losses = [trainer.run_epoch() for _ in range(n_epochs)]
         return trainer, losses, torch.rand(())
 

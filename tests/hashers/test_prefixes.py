@@ -114,7 +114,7 @@ class Own(BaseHasher):
     def __init__(self, nbits=8, *, affinity="auto", store_database=True):
         self.nbits, self.affinity, self.store_database = nbits, affinity, store_database
 
-    def _learn(self, X, targets, rng):
+    def _learn(self, X, relevance, rng):
         return LinearFunction(np.zeros(X.shape[1]), np.random.RandomState(0).standard_normal((X.shape[1], self.nbits)))
 
 

@@ -27,8 +27,7 @@ from skhash._validation import (
     qualified_name,
     resolve_device,
 )
-from skhash.affinity import SharedLabelsAffinity
-from skhash.affinity._levels import check_pairs
+from skhash.affinity import Relevance, SharedLabelsAffinity
 from skhash.base import BaseHasher, InterruptedFit
 from skhash.functions import HashFunction
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
@@ -220,15 +219,19 @@ class DeepHasher(StoredMixin, BaseHasher):
             if not is_first:
                 fixed = dict.fromkeys(FIXED) | self._fixed | getattr(self, "_stream", {"fixed": {}})["fixed"]
                 check_unchanged({name: getattr(self, name) for name in fixed}, fixed)
-            X, targets = self._validate_fit_data(X, y, reset=is_first)
+            X, targets, relevance = self._validate_fit_data(X, y, reset=is_first)
             if is_first:
                 self._nbits, self.history_ = int(self.nbits), []
-                self._fit_affinity(targets)
+                self.affinity_ = None if relevance is None else relevance.affinity
             else:
                 self._check_kind_of_targets(targets)
-                self._check_next_targets(targets)
-            if self._supervised:
-                self._warn_without_pairs(targets)
+            relevance = relevance if self._supervised else None
+            if is_first:
+                self._note_relevance(relevance)
+            elif relevance is not None:
+                self._check_next_relevance(relevance)
+            if relevance is not None:
+                _warn_without_pairs(relevance)
             if is_first:
                 self._check_options()
                 self._resolve_defaults(X)
@@ -240,7 +243,7 @@ class DeepHasher(StoredMixin, BaseHasher):
                 encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device, training=True)
                 order = np.random.default_rng(seed)
                 constant = {"n_epochs": 1, "n_stages": 1, "lr_schedule": "constant"}
-                trainer = self._build_trainer(encoder, X, targets, order, device, **constant)
+                trainer = self._build_trainer(encoder, X, relevance, order, device, **constant)
                 if hasattr(self, "_stream"):
                     restore_state(trainer, self._stream, self.optimizer)
                 self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
@@ -349,15 +352,8 @@ class DeepHasher(StoredMixin, BaseHasher):
         if self.affinity_ is not None and before is not None and targets is not None:
             self.affinity_(before[one], targets[one])
 
-    def _check_next_targets(self, targets: Any) -> None:
-        """Raise ValueError for targets that do not match those of the first call."""
-
-    def _warn_without_pairs(self, targets: Any) -> None:
-        try:
-            check_pairs(self.affinity_, targets)
-        except ValueError as error:
-            message = f"{error} Such samples teach little or nothing: mix the samples of a stream."
-            warnings.warn(message, UserWarning, stacklevel=4)
+    def _check_next_relevance(self, relevance: Relevance) -> None:
+        """Raise ValueError for relevance that does not match that of the first call."""
 
     # --- resolve defaults
 
@@ -457,7 +453,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         self,
         encoder: "Encoder",
         X: Any,
-        targets: Any,
+        relevance: Relevance | None,
         order: np.random.Generator,
         device: "torch.device",
         **changes: Any,
@@ -475,7 +471,7 @@ class DeepHasher(StoredMixin, BaseHasher):
             "n_stages": self._n_stages(),
         }
         schedule = Schedule(**(settings | changes))
-        return Trainer(encoder, self._objective(), X, targets, schedule, order, device, self._augmentation())
+        return Trainer(encoder, self._objective(), X, relevance, schedule, order, device, self._augmentation())
 
     def _feature_width(self) -> int:
         """Number of outputs of the backbone."""
@@ -485,43 +481,49 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- train
 
-    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState, resume: bool = False) -> HashFunction:
+    def _learn(
+        self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, resume: bool = False
+    ) -> HashFunction:
         from skhash.engine import seeded
         from skhash.hashers.deep._checkpoints import TrainingFile
 
-        check_same_training(self, X, targets)
+        check_same_training(self, X, self._targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
-        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
+        file = None if self.checkpoint is None else TrainingFile(self, X, self._targets, resume)
         rng, seed = self._draw_seed(file)
         order = np.random.default_rng(seed)
-        train, train_targets, early_stopping = X, targets, None
+        train, early_stopping = X, None
         if self.early_stopping:
-            early_stopping = self._hold_out(X, targets, order)
-            train, train_targets = early_stopping.train, early_stopping.train_targets
+            early_stopping = self._hold_out(X, relevance, order)
+            train, relevance = early_stopping.train, early_stopping.train_relevance
         with seeded(seed, device, self.deterministic):
             encoder = self._build_encoder(train, rng)
-            trainer = self._build_trainer(encoder, train, train_targets, order, device)
+            trainer = self._build_trainer(encoder, train, relevance, order, device)
             self.history_ = []
             self.__dict__.pop("_stream", None)
             if file is not None:
                 file.restore(trainer, early_stopping)
             try:
-                self._fit_loop(trainer, early_stopping, file, X, targets)
+                self._fit_loop(trainer, early_stopping, file, X)
             except KeyboardInterrupt as interrupt:
                 if was_fitted or not self.history_:
                     raise
-                self._store_database(X, targets)
+                self._store_database(X, self._targets)
                 raise InterruptedFit from interrupt
         return self.function_
 
-    def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
-        from skhash.engine import ArraySubset
-
+    def _hold_out(self, X: Any, relevance: Relevance | None, order: np.random.Generator) -> EarlyStopping:
+        if self._targets is None:
+            raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
+        learned, held_out = split_indices(len(X), self.validation_fraction, order)
         affinity = "auto" if self.affinity_ is None else self.affinity_
-        train, held_out = split_indices(len(X), targets, self.validation_fraction, order)
-        subsets = ArraySubset(X, held_out), targets[held_out], ArraySubset(X, train), targets[train]
-        return EarlyStopping(*subsets, affinity, self._score_metric(), self.n_iter_no_change)
+        of_all = Relevance.between(self._targets, self._targets, affinity) if relevance is None else relevance
+        parts = learned, held_out, self._score_metric(), self.n_iter_no_change
+        early_stopping = EarlyStopping(X, of_all, *parts)
+        if relevance is None:  # it chooses the epoch, and is not learned from
+            early_stopping.train_relevance = None
+        return early_stopping
 
     def _fit_loop(
         self,
@@ -529,11 +531,11 @@ class DeepHasher(StoredMixin, BaseHasher):
         early_stopping: EarlyStopping | None,
         file: "TrainingFile | None",
         X: Any,
-        targets: Any,
     ) -> None:
         """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
         from skhash.engine.runtime import gather
 
+        targets = self._targets
         while trainer.n_epochs_done < trainer.schedule.n_epochs:
             if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
                 break
@@ -681,6 +683,15 @@ class EncoderFunction(HashFunction):
 
 list_parameters(DeepHasher)
 document(DeepHasher)
+
+
+def _warn_without_pairs(relevance: Relevance) -> None:
+    """Warn if all pairs are relevant, or none."""
+    try:
+        relevance.check_pairs()
+    except ValueError as error:
+        message = f"{error} Such samples teach little or nothing: mix the samples of a stream."
+        warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def check_same_training(hasher: Any, X: Any, targets: Any) -> None:

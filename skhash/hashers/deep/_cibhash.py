@@ -1,7 +1,6 @@
 """The objective of CIBHash: a contrast of random codes. See the equations in cibhash.py."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,9 @@ class CIBHashObjective(Objective):
         self.two_views = partial(two_views, augment)  # hidden from nn.Module: modules of the user are not trained
         self.temperature, self.kl_weight = temperature, kl_weight
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         logits = encoder(torch.cat(self.two_views(X)))
         first, second = bernoulli_sign(logits).chunk(2)

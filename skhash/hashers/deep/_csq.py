@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._objectives import batch_labels
 
@@ -17,17 +18,17 @@ class CSQObjective(Objective):
 
     centers: torch.Tensor
 
-    def __init__(
-        self, affinity: Any, quantization_weight: float, classes: npt.NDArray[Any], centers: npt.NDArray[np.int8]
-    ) -> None:
+    def __init__(self, quantization_weight: float, classes: npt.NDArray[Any], centers: npt.NDArray[np.int8]) -> None:
         super().__init__()
-        self.affinity, self.quantization_weight, self.classes = affinity, quantization_weight, classes
+        self.quantization_weight, self.classes = quantization_weight, classes
         self.centers = nn.Buffer(torch.from_numpy(centers).float())
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        labels = batch_labels(self.affinity, targets, self.classes, u)
+        labels = batch_labels(relevance, self.classes, u)
         return self.central_loss(u, labels) + self.quantization_weight * self.penalty(u)
 
     def central_loss(self, u: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,9 @@
 """The objective of DTSH: the likelihood of triplets. See the equations in dtsh.py."""
 
-from typing import Any
-
 import torch
 from torch.nn.functional import softplus
 
-from skhash.affinity import level_indices
+from skhash.affinity import Relevance
 from skhash.hashers.deep._objectives import QuantizedObjective
 
 _MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
@@ -16,17 +14,16 @@ class DTSHObjective(QuantizedObjective):
 
     def __init__(
         self,
-        affinity: Any,
         quantization_weight: float,
         margin: float,
         max_triplets: int = _MAX_TRIPLETS,
     ) -> None:
-        super().__init__(affinity, quantization_weight)
+        super().__init__(quantization_weight)
         self.margin, self.max_triplets = margin, max_triplets
 
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
         """Mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without triplets."""
-        index, _ = level_indices(self.affinity, targets, targets)
+        index, _ = relevance.levels()
         similar = torch.from_numpy(index > 0).to(u.device)
         query, positive = torch.nonzero(similar.clone().fill_diagonal_(False), as_tuple=True)
         n_pairs = max(1, self.max_triplets // len(u))

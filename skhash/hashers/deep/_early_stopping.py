@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash.affinity import Relevance
 from skhash.codes import binarize, pack
-from skhash.metrics.evaluation import Ranking, evaluate_ranking
+from skhash.metrics.evaluation import evaluate_histograms
+from skhash.metrics.histogram import count_histograms
 
 if TYPE_CHECKING:
-    from skhash.engine import ArraySubset, Encoder
+    from skhash.engine import Encoder
 
 #: assumed standard deviation of the gain of a query; a mean gain below its standard error is noise
 SPREAD = 0.1
@@ -20,8 +22,8 @@ SPREAD = 0.1
 class BestEpoch(ABC):
     """The epoch with the best value on held-out queries; `best` is the value to exceed and its epoch."""
 
-    def __init__(self, train: Any, train_targets: Any, n_queries: int, n_iter_no_change: int) -> None:
-        self.train, self.train_targets = train, train_targets
+    def __init__(self, train: Any, train_relevance: Relevance | None, n_queries: int, n_iter_no_change: int) -> None:
+        self.train, self.train_relevance = train, train_relevance
         self.n_queries, self.n_iter_no_change = n_queries, n_iter_no_change
         self.best: tuple[float, int] = (-math.inf, 0)
 
@@ -58,25 +60,24 @@ class EarlyStopping(BestEpoch):
 
     def __init__(
         self,
-        held_out: "ArraySubset",
-        held_out_targets: Any,
-        train: "ArraySubset",
-        train_targets: Any,
-        affinity: Any,
+        X: Any,
+        relevance: Relevance,
+        learned: npt.NDArray[np.int64],
+        held_out: npt.NDArray[np.int64],
         metric: str,
         n_iter_no_change: int,
     ) -> None:
-        super().__init__(train, train_targets, len(held_out), n_iter_no_change)
-        self.held_out, self.held_out_targets = held_out, held_out_targets
-        self.database, self.database_targets = train, train_targets
-        self.affinity, self.metric = affinity, metric
+        from skhash.engine import ArraySubset
+
+        super().__init__(ArraySubset(X, learned), relevance.take(learned), len(held_out), n_iter_no_change)
+        self.held_out, self.database = ArraySubset(X, held_out), self.train
+        self.relevance, self.metric = relevance.take(held_out, learned), metric
 
     def measure(self, encoder: "Encoder") -> float:
         """Metric of the held-out samples."""
         codes, database = (self._codes(encoder, X) for X in (self.held_out, self.database))
-        nbits = encoder.hash.out_features
-        ranking = Ranking(codes, database, nbits, self.held_out_targets, self.database_targets, self.affinity)
-        return evaluate_ranking(ranking, [self.metric], empty="zero")[self.metric]
+        histograms = count_histograms(codes, database, self.relevance, nbits=encoder.hash.out_features)
+        return evaluate_histograms(histograms, [self.metric], empty="zero")[self.metric]
 
     @staticmethod
     def _codes(encoder: "Encoder", X: Any) -> npt.NDArray[np.uint8]:
@@ -93,11 +94,9 @@ class EarlyStopping(BestEpoch):
 
 
 def split_indices(
-    n: int, targets: Any, fraction: float, rng: np.random.Generator
+    n: int, fraction: float, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Indices of the samples to learn from, and of the held-out samples, both ascending."""
-    if targets is None:
-        raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
     n_held_out = min(max(1, round(n * fraction)), n - 2)
     if n_held_out < 1:
         raise ValueError(f"`X` must have at least 3 samples for early_stopping=True. Got {n} instead.")

@@ -34,13 +34,12 @@ class HeldOutQueries(BestEpoch):
     def __init__(
         self,
         X: Any,
-        targets: Any,
         indices: npt.NDArray[np.int64],
         scores: QueryScores,
         n_iter_no_change: int,
         every: int = 1,
     ) -> None:
-        super().__init__(X, targets, len(indices), n_iter_no_change)
+        super().__init__(X, None, len(indices), n_iter_no_change)
         self.indices, self.scores, self.every = indices, scores, every
         self.others = np.setdiff1d(np.arange(len(X)), indices)
         self.rows = self.others[evenly_spaced(len(self.others), N_MAX_ITEMS)]
@@ -150,7 +149,7 @@ class EmbeddingObjective(Objective):
         coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))
         return local_batches(coordinates, n_batches, rng)
 
-    def forward(self, encoder: Any, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(self, encoder: Any, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         n_queries = -(-len(X) // 7)
         is_query = np.zeros(len(X), bool)

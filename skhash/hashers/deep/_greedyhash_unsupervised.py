@@ -1,7 +1,5 @@
 """The objective of unsupervised Greedy Hash: the cosines of the samples. See greedyhash_unsupervised.py."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -18,7 +16,9 @@ class CosineObjective(Objective):
         super().__init__()
         self.quantization_weight = quantization_weight
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
         return self.cosine_loss(u, X.flatten(1)) + self.quantization_weight * self.penalty(u)

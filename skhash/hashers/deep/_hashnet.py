@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skhash.affinity import SharedLabelsAffinity, label_matrix, level_indices
+from skhash.affinity import Relevance, SharedLabelsAffinity
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._objectives import pairwise_loss
 
@@ -17,14 +17,13 @@ class HashNetObjective(Objective):
 
     def __init__(
         self,
-        affinity: Any,
         scale: float,
         class_ratio: float | str = "batch",
         similarity: str = "binary",
         betas: Sequence[float] = (1.0,),
     ) -> None:
         super().__init__()
-        self.affinity, self.scale = affinity, scale
+        self.scale = scale
         self.class_ratio, self.similarity, self.betas = class_ratio, similarity, betas
         self.beta = betas[0]
 
@@ -32,17 +31,19 @@ class HashNetObjective(Objective):
         """Take the slope beta of the stage."""
         self.beta = self.betas[stage]
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        return self.likelihood(torch.tanh(self.beta * encoder(X)), targets)
+        return self.likelihood(torch.tanh(self.beta * encoder(X)), relevance)
 
-    def likelihood(self, g: torch.Tensor, targets: Any) -> torch.Tensor:
+    def likelihood(self, g: torch.Tensor, relevance: Relevance) -> torch.Tensor:
         """Negative weighted log-likelihood of all pairs of different samples; `g` are codes in [-1, 1]."""
-        index, levels = level_indices(self.affinity, targets, targets)
+        index, levels = relevance.levels()
         similar = index > 0
         weights = np.where(similar, self._ratio(similar), 1.0)
         if self.similarity == "continuous":
-            weights[similar] *= _continuous_similarity(self.affinity, targets, levels[index])[similar]
+            weights[similar] *= _continuous_similarity(relevance, levels[index])[similar]
         return pairwise_loss(g, similar, self.scale, weights)
 
     def _ratio(self, similar: npt.NDArray[np.bool_]) -> float:
@@ -54,20 +55,20 @@ class HashNetObjective(Objective):
         # weights have no effect if all pairs are of one kind
         return (n_pairs - n_similar) / n_similar if 0 < n_similar < n_pairs else 1.0
 
-    def gap(self, z: torch.Tensor, targets: Any) -> dict[str, float]:
+    def gap(self, z: torch.Tensor, relevance: Relevance) -> dict[str, float]:
         """Losses of relaxed and of binary codes at this stage: J, L and J - L, from activations z."""
         z = z.double()
-        relaxed = self.likelihood(torch.tanh(self.beta * z), targets).item()
-        binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), targets).item()
+        relaxed = self.likelihood(torch.tanh(self.beta * z), relevance).item()
+        binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), relevance).item()
         losses = {"relaxed_loss": relaxed, "binary_loss": binary, "quantization_gap": relaxed - binary}
         return {"beta": self.beta} | losses
 
 
-def _continuous_similarity(affinity: Any, targets: Any, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _continuous_similarity(relevance: Relevance, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Jaccard index of the label sets; for other affinities the level over the highest one."""
-    if not isinstance(affinity, SharedLabelsAffinity):
+    if not isinstance(relevance.affinity, SharedLabelsAffinity):
         return np.asarray(levels / max(levels.max(), 1e-300))
-    labels = label_matrix(affinity, targets)
+    labels = relevance.labels()
     shared = labels @ labels.T
     sizes = labels.sum(axis=1)
     return np.asarray(shared / np.maximum(sizes[:, None] + sizes - shared, 1))

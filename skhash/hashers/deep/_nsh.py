@@ -119,7 +119,9 @@ class NSHObjective(Objective):
         """Reset the counts of own views; called before each epoch."""
         self.own_views.start_epoch()
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(torch.cat(self.own_views.draw(X)))
         h = torch.tanh(encoder.head(features))

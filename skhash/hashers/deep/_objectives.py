@@ -7,7 +7,7 @@ s_ij, when p(s_ij = 1) = sigma(theta_ij), is the mean over the pairs of differen
 
 Methods that pull activations to the two values of a bit (DPSH, DHN, DTSH, Greedy Hash) minimize
 
-    loss = data_loss(u, targets) + weight * mean_ik penalty(|u_ik| - 1)
+    loss = data_loss(u, relevance) + weight * mean_ik penalty(|u_ik| - 1)
 
 where |u_ik| - 1 is, up to its sign, the distance of u_ik from sign(u_ik). Both terms are means, so that one weight
 suits every batch size and number of bits.
@@ -28,11 +28,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize, softplus
 
 from skhash._validation import as_count_or_none
-from skhash.affinity import ClassAffinity, level_indices
-from skhash.affinity._labels import one_per_sample
-from skhash.affinity._levels import small_level_indices
-from skhash.affinity.relevance import _class_indices
-from skhash.affinity.targets import as_labels
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Objective
 from skhash.engine.augment import corrupt, moco_v2
 from skhash.hashers.deep._parameters import (
@@ -146,8 +142,6 @@ class QuantizedObjective(Objective):
 
     Parameters
     ----------
-    affinity : callable
-        The fitted affinity.
     quantization_weight : float
         Weight of the penalty.
 
@@ -157,22 +151,22 @@ class QuantizedObjective(Objective):
     >>> import torch
     >>> from skhash.hashers.deep import QuantizedObjective
     >>> class Spread(QuantizedObjective):
-    ...     def data_loss(self, u, targets):
+    ...     def data_loss(self, u, relevance):
     ...         return -u.var()
-    >>> Spread(None, 0.5)(
-    ...     torch.nn.Identity(), torch.tensor([[0.5, -2.0]]), None, np.array([0])
-    ... )
+    >>> Spread(0.5)(torch.nn.Identity(), torch.tensor([[0.5, -2.0]]), None, np.array([0]))
     tensor(-2.8125)
     """
 
-    def __init__(self, affinity: Any, quantization_weight: float) -> None:
+    def __init__(self, quantization_weight: float) -> None:
         super().__init__()
-        self.affinity, self.quantization_weight = affinity, quantization_weight
+        self.quantization_weight = quantization_weight
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = self.activate(encoder(X))
-        return self.data_loss(u, targets) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
+        return self.data_loss(u, relevance) + self.quantization_weight * self.penalty(u.abs() - 1).mean()
 
     def activate(self, f: torch.Tensor) -> torch.Tensor:
         """Activations of the encoder's outputs; by default the outputs themselves.
@@ -189,15 +183,15 @@ class QuantizedObjective(Objective):
         """
         return f
 
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
         """Loss of the activations without the penalty.
 
         Parameters
         ----------
         u : tensor of shape (n, nbits)
             Activations.
-        targets : ndarray of shape (n, ...)
-            What the affinity compares.
+        relevance : Relevance
+            Which samples of the batch are relevant to which.
 
         Returns
         -------
@@ -225,9 +219,9 @@ class QuantizedObjective(Objective):
 class PairwiseObjective(QuantizedObjective):
     """The likelihood of the pairs of a batch, with slope 1/2 and equal weights, plus a penalty (DPSH, DHN)."""
 
-    def data_loss(self, u: torch.Tensor, targets: Any) -> torch.Tensor:
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
         """Mean over the pairs of softplus(theta) - s theta, see :class:`QuantizedObjective`."""
-        index, _ = level_indices(self.affinity, targets, targets)
+        index, _ = relevance.levels()
         return pairwise_loss(u, index > 0, scale=0.5)
 
 
@@ -236,8 +230,6 @@ class HistogramObjective(Objective):
 
     Parameters
     ----------
-    affinity : callable
-        The fitted affinity.
     alpha : float, default=1.0
         Slope of the tanh that replaces the sign.
     n_bins : int, default=None
@@ -249,7 +241,7 @@ class HistogramObjective(Objective):
     --------
     >>> import numpy as np
     >>> import torch
-    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.affinity import Relevance
     >>> from skhash.hashers.deep import HistogramObjective
     >>> class MeanDistance(HistogramObjective):
     ...     def loss(self, H):  # of the relevant samples
@@ -257,29 +249,25 @@ class HistogramObjective(Objective):
     ...         return (counts * torch.arange(counts.shape[1])).sum() / counts.sum()
     >>> # two similar samples, one bit apart
     >>> u = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, -9.0]])
-    >>> objective = MeanDistance(ClassAffinity())
-    >>> loss = objective(torch.nn.Identity(), u, np.array([0, 0, 1]), np.arange(3))
+    >>> objective, relevance = MeanDistance(), Relevance.of([0, 0, 1])
+    >>> loss = objective(torch.nn.Identity(), u, relevance, np.arange(3))
     >>> round(loss.item(), 3)
     1.0
     """
 
-    def __init__(self, affinity: Any, alpha: float = 1.0, n_bins: int | None = None, graded: bool = False) -> None:
+    def __init__(self, alpha: float = 1.0, n_bins: int | None = None, graded: bool = False) -> None:
         super().__init__()
-        self.affinity, self.alpha, self.graded = affinity, alpha, graded
+        self.alpha, self.graded = alpha, graded
         self.n_bins = as_count_or_none(n_bins, "n_bins")
 
-    def prepare_targets(self, targets: Any) -> Any:
-        """Targets; classes as small integers, see :class:`skhash.engine.Objective`."""
-        return (
-            _class_indices(one_per_sample(as_labels(targets)))[1] if type(self.affinity) is ClassAffinity else targets
-        )
-
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         phi = torch.tanh(self.alpha * encoder(X))
         if phi.isnan().any():
             return phi.sum()  # NaN, so that the training loop raises an error
-        return self.ranking_loss(phi, *self._levels(targets))
+        return self.ranking_loss(phi, *self._levels(relevance))
 
     def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
         """Loss of the activations of a batch: by default, :meth:`loss` of the histogram of their soft distances.
@@ -303,11 +291,9 @@ class HistogramObjective(Objective):
         index = torch.from_numpy(level_index.astype(np.int64)).to(distances.device)
         return self.loss(soft_histogram(distances, index, levels, max_distance=nbits, n_bins=self.n_bins))
 
-    def _levels(self, targets: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _levels(self, relevance: Relevance) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair, of shape (n, n), and the levels."""
-        if type(self.affinity) is ClassAffinity:  # its levels need no check
-            return (targets[:, None] == targets).view(np.uint8), _BINARY
-        index, levels = small_level_indices(self.affinity, targets, targets)
+        index, levels = relevance.levels()
         index = np.require(index, requirements=["C", "W"])  # the kernels are compiled for such arrays
         if not self.graded:
             return index if len(levels) <= 2 else np.minimum(index, 1), _BINARY
@@ -372,6 +358,6 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
     return cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))
 
 
-def batch_labels(affinity: Any, targets: Any, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
-    """0/1 matrix of the labels of a batch, which are its affinities to one target per class."""
-    return torch.from_numpy(np.asarray(affinity(targets, classes))).to(activations)
+def batch_labels(relevance: Relevance, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:
+    """0/1 matrix of the labels of a batch, with a column for each class, in the type of the activations."""
+    return torch.from_numpy(relevance.labels(classes)).to(activations)

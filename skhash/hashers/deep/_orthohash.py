@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
+from skhash.affinity import Relevance
 from skhash.engine import Encoder, Objective
 from skhash.hashers.deep._objectives import batch_labels
 
@@ -17,17 +18,17 @@ class OrthoHashObjective(Objective):
 
     codes: torch.Tensor
 
-    def __init__(
-        self, affinity: Any, classes: npt.NDArray[Any], codes: npt.NDArray[np.int8], scale: float, margin: float
-    ) -> None:
+    def __init__(self, classes: npt.NDArray[Any], codes: npt.NDArray[np.int8], scale: float, margin: float) -> None:
         super().__init__()
-        self.affinity, self.classes, self.scale, self.margin = affinity, classes, scale, margin
+        self.classes, self.scale, self.margin = classes, scale, margin
         self.codes = nn.Buffer(torch.from_numpy(codes).float())
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         u = encoder(X)
-        labels = batch_labels(self.affinity, targets, self.classes, u)
+        labels = batch_labels(relevance, self.classes, u)
         logits = self.scale * (self.cosines(u) - self.margin * labels)
         return cross_entropy(logits, labels / labels.sum(1, keepdim=True).clamp(min=1))
 

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import OPTIONAL, evenly_spaced
-from skhash.affinity import ClassAffinity, level_indices
-from skhash.affinity._levels import check_pairs
+from skhash.affinity import ClassAffinity, Relevance
 from skhash.codes.bits import memory_chunks
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 
@@ -34,16 +33,15 @@ PENALTIES = (1.0, 0.1, 0.3, 3.0, 10.0)
 UNLABELED = -1
 
 
-def labeled_indices(affinity: Any, targets: Any) -> npt.NDArray[np.int64]:
+def labeled_indices(relevance: Relevance) -> npt.NDArray[np.int64]:
     """Indices of the labeled samples, ascending: classes other than -1, or samples with a relevant sample."""
-    n = targets.shape[0]
-    if isinstance(affinity, ClassAffinity):
-        is_number = np.asarray(targets).dtype.kind in "if"
-        labeled = (np.asarray(targets).reshape(n) != UNLABELED) if is_number else np.ones(n, dtype=bool)
-        return np.flatnonzero(labeled)
+    n = relevance.shape[0]
+    if isinstance(relevance.affinity, ClassAffinity):
+        classes = relevance.targets.reshape(n)
+        return np.flatnonzero(classes != UNLABELED) if classes.dtype.kind in "if" else np.arange(n)
     labeled = np.zeros(n, dtype=bool)
     for chunk in memory_chunks(n, 32 * n):
-        labeled[chunk] = level_indices(affinity, targets[chunk], targets)[0].any(axis=1)
+        labeled[chunk] = relevance.levels(chunk)[0].any(axis=1)
     return np.flatnonzero(labeled)
 
 
@@ -80,16 +78,15 @@ class HeldOutRelevance(EarlyStopping):
     """AP of the codes of held-out labeled samples, ranked against the other labeled samples."""
 
     def __init__(
-        self, X: Any, targets: Any, affinity: Any, fraction: float, rng: np.random.Generator, n_iter_no_change: int
+        self, X: Any, relevance: Relevance, fraction: float, rng: np.random.Generator, n_iter_no_change: int
     ) -> None:
         from skhash.engine import ArraySubset
 
-        labeled = labeled_indices(affinity, targets)
-        learned, held_out = (labeled[part] for part in split_indices(len(labeled), targets, fraction, rng))
-        items, queries = ((ArraySubset(X, part), targets[part]) for part in (learned, held_out))
-        super().__init__(*queries, *items, affinity, "ap", n_iter_no_change)
+        labeled = labeled_indices(relevance)
+        learned, held_out = (labeled[part] for part in split_indices(len(labeled), fraction, rng))
+        super().__init__(X, relevance, learned, held_out, "ap", n_iter_no_change)
         others = np.setdiff1d(np.arange(len(X)), held_out)
-        self.train, self.train_targets = ArraySubset(X, others), targets[others]
+        self.train, self.train_relevance = ArraySubset(X, others), relevance.take(others)
 
     def should_stop(self, n_epochs: int) -> bool:
         """Whether an earlier epoch than the last ones was best, and better than the start."""
@@ -111,20 +108,17 @@ class RelevanceMixin:
     def _supervised(self) -> bool:
         return self.affinity is not None
 
-    def _fit_affinity(self, targets: Any) -> None:
-        super()._fit_affinity(targets)  # type: ignore[misc]
+    def _note_relevance(self, relevance: Relevance | None) -> None:
         self.__dict__.pop("n_labeled_", None)  # of an earlier fit
-        if self._supervised:
-            labeled = labeled_indices(self.affinity_, targets)
+        if relevance is not None:
+            labeled = labeled_indices(relevance)
             self.n_labeled_ = len(labeled)
-            if len(labeled) < targets.shape[0]:
+            if len(labeled) < relevance.shape[0]:
                 _check_count(len(labeled))
-                check_pairs(self.affinity_, targets[labeled])
+                relevance.take(labeled).check_pairs()
 
-    def _check_next_targets(self, targets: Any) -> None:
-        super()._check_next_targets(targets)  # type: ignore[misc]
-        if self._supervised:
-            _check_count(len(labeled_indices(self.affinity_, targets)))
+    def _check_next_relevance(self, relevance: Relevance) -> None:
+        _check_count(len(labeled_indices(relevance)))
 
     def _kind(self) -> str:
         kind: str = super()._kind()  # type: ignore[misc]
@@ -133,28 +127,28 @@ class RelevanceMixin:
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._talr import TALRObjective
 
-        return TALRObjective(self.affinity_)
+        return TALRObjective()
 
     def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine import ArraySubset
 
         super()._resolve_defaults(ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X)  # type: ignore[misc]
 
-    def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> EarlyStopping:
-        return HeldOutRelevance(X, targets, self.affinity_, self.validation_fraction, order, self.n_iter_no_change)
+    def _hold_out(self, X: Any, relevance: Any, order: np.random.Generator) -> EarlyStopping:
+        return HeldOutRelevance(X, relevance, self.validation_fraction, order, self.n_iter_no_change)
 
-    def _build_trainer(self, encoder: Any, X: Any, targets: Any, *others: Any, **changes: Any) -> "Trainer":
+    def _build_trainer(self, encoder: Any, X: Any, relevance: Any, *others: Any, **changes: Any) -> "Trainer":
         from skhash.engine import ArraySubset
 
         if self._supervised:
-            labeled = labeled_indices(self.affinity_, targets)
-            X, targets = ArraySubset(X, labeled), targets[labeled]
-        trainer: Trainer = super()._build_trainer(encoder, X, targets, *others, **changes)  # type: ignore[misc]
+            labeled = labeled_indices(relevance)
+            X, relevance = ArraySubset(X, labeled), relevance.take(labeled)
+        trainer: Trainer = super()._build_trainer(encoder, X, relevance, *others, **changes)  # type: ignore[misc]
         return trainer
 
     def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if self._supervised and not self.history_:
-            learn_start(trainer, trainer.X.X if held_out is None else held_out.train, self.affinity_, held_out)
+            learn_start(trainer, trainer.X.X if held_out is None else held_out.train, held_out)
             self._store_weights(trainer.encoder.state_dict())
         super()._fit_loop(trainer, held_out, *others)  # type: ignore[misc]
 
@@ -173,7 +167,7 @@ def _check_count(n_labeled: int) -> None:
         )
 
 
-def learn_start(trainer: "Trainer", X: Any, affinity: Any, held_out: HeldOutRelevance | None) -> None:
+def learn_start(trainer: "Trainer", X: Any, held_out: HeldOutRelevance | None) -> None:
     """Give the encoder the best initial weights: ITQ, or a regression of relevance."""
     from skhash.hashers.deep._initial_maps import compute_activations
 
@@ -183,8 +177,7 @@ def learn_start(trainer: "Trainer", X: Any, affinity: Any, held_out: HeldOutRele
         compute_activations(encoder, samples[evenly_spaced(len(samples), n)], encoder.features).astype(np.float64)
         for samples, n in ((X, N_ROTATED), (trainer.X, N_PAIRED))
     )
-    targets = trainer.targets[evenly_spaced(len(trainer.X), N_PAIRED)]
-    indices, distinct = level_indices(affinity, targets, targets)
+    indices, distinct = trainer.relevance.take(evenly_spaced(len(trainer.X), N_PAIRED)).levels()
     levels = np.asarray(distinct, dtype=np.float64)[indices]
 
     best = -math.inf if held_out is None else held_out.measure(encoder)

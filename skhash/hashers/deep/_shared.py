@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from skhash._compat import Interval
 from skhash._validation import Array
-from skhash.affinity import SharedLabelsAffinity, label_matrix
+from skhash.affinity import Relevance, SharedLabelsAffinity
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     SharedParameters,
@@ -70,7 +70,7 @@ class QuantizedDeepHasher(DeepHasher):
 class LabelsMixin:
     """Mixin of deep hashers with one class of the objective per label; it goes before the base class.
 
-    `classes_` is known when `_objective` is called, and ``affinity_(targets, classes_)`` are the labels of a batch
+    `classes_` is known when `_objective` is called, and ``relevance.labels(classes_)`` are the labels of a batch
     as a 0/1 matrix.
 
     Attributes
@@ -91,20 +91,20 @@ class LabelsMixin:
     affinity_: Any
     classes_: Annotated[npt.NDArray[Any], Array("n_classes ...", "biufUSO")]
 
-    def _fit_affinity(self, targets: Any) -> None:
-        super()._fit_affinity(targets)  # type: ignore[misc]
-        self.classes_ = self._classes_in(targets)
+    def _note_relevance(self, relevance: Any) -> None:
+        self.classes_ = self._classes_in(relevance)
 
-    def _check_next_targets(self, targets: Any) -> None:
-        new = np.setdiff1d(self._classes_in(targets), self.classes_)
+    def _check_next_relevance(self, relevance: Relevance) -> None:
+        new = np.setdiff1d(self._classes_in(relevance), self.classes_)
         if len(new):
             raise ValueError(
                 "`y` must hold classes of the first call of partial_fit only. "
                 f"Got the new classes {new}. The first call must have samples of all classes."
             )
 
-    def _classes_in(self, targets: Any) -> npt.NDArray[Any]:
-        labels = label_matrix(self.affinity_, targets[:1])  # raises for an affinity without labels
-        if isinstance(self.affinity_, SharedLabelsAffinity):
+    @staticmethod
+    def _classes_in(relevance: Relevance) -> npt.NDArray[Any]:
+        labels = relevance.take([0]).labels()  # raises for an affinity without labels
+        if isinstance(relevance.affinity, SharedLabelsAffinity):
             return np.eye(labels.shape[1], dtype=np.int64)
-        return np.unique(targets.toarray() if hasattr(targets, "toarray") else targets)
+        return np.unique(relevance.targets)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from skhash.affinity import Relevance
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.metrics import RelevanceHistogram
 from skhash.metrics.average_precision import expected_ap
@@ -126,19 +127,20 @@ class TALRObjective(HistogramObjective):
 
     def __init__(
         self,
-        affinity: Any,
         objective: str = "ap",
         relaxation: str = "exact",
         k: int | None = None,
         alpha: float = 1.0,
         n_bins: int | None = None,
     ) -> None:
-        super().__init__(affinity, alpha, n_bins, graded=objective == "ndcg")
+        super().__init__(alpha, n_bins, graded=objective == "ndcg")
         self.objective, self.relaxation, self.k = objective, relaxation, k
         self._is_compiled = relaxation == "exact" and k is None
         self.loss_and_gradient = self._differentiate if self._is_compiled else None
 
-    def _differentiate(self, outputs: npt.NDArray[np.float32], targets: Any) -> tuple[float, npt.NDArray[np.float32]]:
+    def _differentiate(
+        self, outputs: npt.NDArray[np.float32], relevance: Relevance
+    ) -> tuple[float, npt.NDArray[np.float32]]:
         alpha = np.float32(self.alpha)
         phi = np.multiply(outputs, alpha)
         np.tanh(phi, out=phi)
@@ -146,7 +148,7 @@ class TALRObjective(HistogramObjective):
             return np.nan, phi  # the training loop raises an error, as after `forward`
         from skhash.hashers.deep._listwise import listwise_loss  # numba is imported at first use
 
-        loss, slopes = listwise_loss(phi, *self._levels(targets), self.objective, n_bins=self.n_bins)
+        loss, slopes = listwise_loss(phi, *self._levels(relevance), self.objective, n_bins=self.n_bins)
         phi *= alpha * phi
         slopes *= np.subtract(alpha, phi, out=phi)
         return loss, slopes

@@ -1,7 +1,5 @@
 """The objective of TBH, with the networks that only training needs. See the equations in tbh.py."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -43,7 +41,9 @@ class TBHObjective(Objective):
         self.decoder = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
         self.bit_critic, self.latent_critic = nn.Linear(nbits, 1), nn.Linear(n_latent, 1)
 
-    def forward(self, encoder: Encoder, X: torch.Tensor, targets: Any, indices: npt.NDArray[np.int64]) -> torch.Tensor:
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
         features = encoder.features(X)
         codes = bernoulli_sign(encoder.head(features))

@@ -104,4 +104,4 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._csq import CSQObjective
 
-        return CSQObjective(self.affinity_, self.settings_["quantization_weight"], self.classes_, self.class_codes_)
+        return CSQObjective(self.settings_["quantization_weight"], self.classes_, self.class_codes_)

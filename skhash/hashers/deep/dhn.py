@@ -65,4 +65,4 @@ class DHNHasher(QuantizedDeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._dhn import DHNObjective
 
-        return DHNObjective(self.affinity_, self.settings_["quantization_weight"])
+        return DHNObjective(self.settings_["quantization_weight"])

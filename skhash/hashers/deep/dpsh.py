@@ -69,4 +69,4 @@ class DPSHHasher(QuantizedDeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._objectives import PairwiseObjective
 
-        return PairwiseObjective(self.affinity_, self.settings_["quantization_weight"])
+        return PairwiseObjective(self.settings_["quantization_weight"])

@@ -91,4 +91,4 @@ class DTSHHasher(QuantizedDeepHasher):
         from skhash.hashers.deep._dtsh import DTSHObjective
 
         margin = self._nbits / 2 if self.margin is None else self.margin
-        return DTSHObjective(self.affinity_, self.settings_["quantization_weight"], margin)
+        return DTSHObjective(self.settings_["quantization_weight"], margin)

@@ -408,14 +408,14 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
         encoder.set_maps(itq_map(encoder, X, indices, rng).T)
 
-    def _hold_out(self, X: Any, targets: Any, order: np.random.Generator) -> Any:
+    def _hold_out(self, X: Any, relevance: Any, order: np.random.Generator) -> Any:
         if self._supervised:
-            return super()._hold_out(X, targets, order)
+            return super()._hold_out(X, relevance, order)
         from skhash.hashers.deep._embedding import HeldOutQueries, choose_queries
 
         indices = choose_queries(len(X), self.validation_fraction, order)
         every = math.ceil(self.settings_["n_epochs"] / _N_EVALUATIONS)
-        return HeldOutQueries(X, targets, indices, self._scores(), self.n_iter_no_change, every)
+        return HeldOutQueries(X, indices, self._scores(), self.n_iter_no_change, every)
 
     def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if not self._supervised:

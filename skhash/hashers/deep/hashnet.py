@@ -154,7 +154,7 @@ class HashNetHasher(DeepHasher):
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
         if self.n_stages > 1:
             betas.append(max(float(self.settings_["last_beta"]), betas[-1]))
-        return HashNetObjective(self.affinity_, scale, self.class_ratio, self.similarity, betas)
+        return HashNetObjective(scale, self.class_ratio, self.similarity, betas)
 
     def _n_stages(self) -> int:
         return self.n_stages
@@ -167,4 +167,4 @@ class HashNetHasher(DeepHasher):
         chosen = evenly_spaced(len(trainer.X), _N_MEASURED)
         activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)
         objective = cast("HashNetObjective", trainer.objective)
-        return objective.gap(activations, trainer.targets[chosen])
+        return objective.gap(activations, trainer.relevance.take(chosen))

@@ -97,4 +97,4 @@ class MIHashHasher(DeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._mihash import MIHashObjective
 
-        return MIHashObjective(self.affinity_, self.settings_["alpha"], self.n_bins)
+        return MIHashObjective(self.settings_["alpha"], self.n_bins)

@@ -137,4 +137,4 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         from skhash.hashers.deep._orthohash import OrthoHashObjective
 
         scale, margin = self.settings_["scale"], self.settings_["margin"]
-        return OrthoHashObjective(self.affinity_, self.classes_, self.class_codes_, scale, margin)
+        return OrthoHashObjective(self.classes_, self.class_codes_, scale, margin)

@@ -144,7 +144,7 @@ class TALRHasher(DeepHasher):
         from skhash.hashers.deep._talr import TALRObjective
 
         alpha = self.settings_["alpha"]
-        return TALRObjective(self.affinity_, self.objective, self.relaxation, self.k, alpha, self.n_bins)
+        return TALRObjective(self.objective, self.relaxation, self.k, alpha, self.n_bins)
 
     def _kind(self) -> str:
         by_distance = not getattr(self.affinity_, "requires_y", True)

@@ -251,7 +251,7 @@ class AGHHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> AnchorGraphFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> AnchorGraphFunction:
         # rounded distances would change the nearest anchors; k-means changes its samples in their last digits
         anchors, self.n_iter_ = self._draw_anchors(center(X, np.float64)[0], rng)
         # not X - mean_, which is rounded for samples that are far from 0

@@ -29,8 +29,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import gen_batches
 
 from skhash._compat import Interval, StrOptions
+from skhash.affinity import Relevance
 from skhash.codes import binarize
-from skhash.functions import KernelFunction
 from skhash.hashers.ranking_lists import draw_ranking_lists
 from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
 from skhash.hashers.shallow.linear import center
@@ -49,10 +49,10 @@ def distinct_pairs(
 
 
 def affinity_pairs(
-    affinity: Any, targets: Any, n_relevant: int, n_irrelevant: int, rng: np.random.RandomState
+    relevance: Relevance, n_relevant: int, n_irrelevant: int, rng: np.random.RandomState
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Random relevant pairs (2, n_pairs) with distance 0, and irrelevant pairs with distance 1."""
-    lists = draw_ranking_lists(affinity, targets, n_relevant, n_irrelevant, targets.shape[0], rng)
+    lists = draw_ranking_lists(relevance, n_relevant, n_irrelevant, relevance.shape[0], rng)
     n_lists, length = lists.items.shape
     irrelevant = np.arange(length) >= lists.sizes[:, 0].max()
     distances = np.tile(irrelevant.astype(np.float64), n_lists)
@@ -251,18 +251,15 @@ class BREHasher(KernelHasher):
     def _supervised(self) -> bool:  # type: ignore[override]  # a class attribute of the other hashers
         return self.reconstruct == "affinity"
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> KernelFunction:
-        return super()._learn(X, targets if self._supervised else X, rng)
-
     def _learn_map(
-        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, relevance: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         labeled = draw_indices(features.shape[0], self.max_samples, rng)
-        compared, sizes = targets[labeled], (self.n_relevant, self.n_irrelevant)
-        if self._supervised:
-            pairs, distances = affinity_pairs(self.affinity_, compared, *sizes, rng)
+        sizes = self.n_relevant, self.n_irrelevant
+        if relevance is None:
+            pairs, distances = distance_pairs(features.samples(labeled), *sizes, self.far_fraction, rng)
         else:
-            pairs, distances = distance_pairs(compared, *sizes, self.far_fraction, rng)
+            pairs, distances = affinity_pairs(relevance.take(labeled), *sizes, rng)
         values, start = features.take(labeled), rng.standard_normal((features.shape[1], self.nbits))
         start[~values.any(axis=0)] = 0  # kernel values that do not vary would only add rounding errors
         weights, objectives = _reconstruct(values, pairs, distances, start, self.max_iter, self.n_updates, rng)

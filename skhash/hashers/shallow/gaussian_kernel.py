@@ -60,6 +60,10 @@ class KernelFeatures:
             np.subtract(self._kernel(self._X[indices[part]]), self.mean, out=values[part])
         return values
 
+    def samples(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Some of the samples."""
+        return self._X[indices]
+
     def _slices(self, start: int) -> Iterator[slice]:
         for part in gen_batches(len(self._X) - start, PART_SIZE):
             yield slice(part.start + start, part.stop + start)
@@ -71,7 +75,7 @@ class KernelFeatures:
 class KernelHasher(BaseHasher):
     """Base class of hashers with the activations ``rbf_kernel(x, anchors_, gamma_) @ projection_ + intercept_``.
 
-    A subclass returns from `_learn_map(features, targets, rng)` a map of shape (n_anchors, nbits) of the
+    A subclass returns from `_learn_map(features, relevance, rng)` a map of shape (n_anchors, nbits) of the
     centered kernel values of the training samples, and an offset. `features` is a KernelFeatures.
     It has the parameters `n_anchors` and `gamma`, and `ridge` if it uses `ridged_cholesky`.
 
@@ -104,16 +108,16 @@ class KernelHasher(BaseHasher):
         intercept: npt.NDArray[np.float64] = function.intercept - function.mean @ function.projection
         return intercept
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> KernelFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> KernelFunction:
         anchors = X[draw_indices(len(X), self.n_anchors, rng)].astype(np.float64, copy=False)
         gamma = kernel_width(X, anchors) if self.gamma is None else float(self.gamma)
         features = KernelFeatures(X, anchors, gamma, hold=self._holds_features)
-        projection, offset = self._learn_map(features, targets, rng)
+        projection, offset = self._learn_map(features, relevance, rng)
         return KernelFunction(anchors, gamma, features.mean, projection, np.zeros(self.nbits) + offset)
 
     @abstractmethod
     def _learn_map(
-        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, relevance: Any, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         """Map of centered kernel values, of shape (n_anchors, nbits), and its offset."""
 

@@ -91,6 +91,6 @@ class ITQHasher(LinearHasher):
         super().__init__(nbits, affinity=affinity, store_database=store_database, random_state=random_state)
         self.n_iter = n_iter
 
-    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
+    def _learn_map(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         directions = principal_map(X, self.nbits, rng)
         return directions @ quantizing_rotation(X @ directions, self.n_iter, rng, N_MAX_SAMPLES)

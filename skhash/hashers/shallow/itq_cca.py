@@ -21,7 +21,7 @@ from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
 from skhash._validation import Array
-from skhash.affinity import label_matrix
+from skhash.affinity import Relevance
 from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.hashers.shallow.linear import LinearHasher, quantizing_rotation, ridged_cholesky
 
@@ -117,8 +117,8 @@ class ITQCCAHasher(LinearHasher):
         self.n_iter = n_iter
         self.ridge = ridge
 
-    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
-        labels = label_matrix(self.affinity_, targets)
+    def _learn_map(self, X: npt.NDArray[Any], relevance: Relevance, rng: np.random.RandomState) -> npt.NDArray[Any]:
+        labels = relevance.labels()
         directions, self.correlations_ = _canonical_directions(X, labels - labels.mean(axis=0), self.ridge)
         scaled = (directions * self.correlations_)[:, : self.nbits]
         scaled = np.pad(scaled, ((0, 0), (0, self.nbits - scaled.shape[1])))

@@ -25,15 +25,15 @@ from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
 
 from skhash._compat import Interval
-from skhash.affinity import level_indices
+from skhash.affinity import Relevance
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher, draw_indices
 from skhash.hashers.shallow.linear import ridged_cholesky
 
 
-def _pair_labels(affinity: Any, y: Any) -> npt.NDArray[np.float64]:
+def _pair_labels(relevance: Relevance) -> npt.NDArray[np.float64]:
     """Symmetric matrix S: 1 for relevant pairs, -1 for irrelevant ones, and 0 if the affinity is not symmetric."""
-    relevant = level_indices(affinity, y, y)[0] > 0
+    relevant = relevance.levels()[0] > 0
     S: npt.NDArray[np.float64] = relevant.astype(np.float64) + relevant.T - 1.0
     np.fill_diagonal(S, 1.0)
     return S
@@ -157,14 +157,14 @@ class KSHHasher(KernelHasher):
         self.random_state = random_state
 
     def _learn_map(
-        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, relevance: Relevance, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
         compared = draw_indices(features.shape[0], self.max_samples, rng)
         K = features.take(compared)
         # with L L' = K'K + penalty and a = L^-T c, the eigenproblem in c is an ordinary one
         factor = ridged_cholesky(K.T @ K, self.ridge)
         whitened = solve_triangular(factor, K.T, lower=True).T
-        residual = self.nbits * _pair_labels(self.affinity_, targets[compared])
+        residual = self.nbits * _pair_labels(relevance.take(compared))
         weights, self.history_, self.n_iter_ = [], [], 1
         for bit in range(self.nbits):
             c, h, n_iter = _best_bit(whitened, residual, self.max_iter)

@@ -19,7 +19,7 @@ from skhash.functions import LinearFunction
 class LinearHasher(BaseHasher):
     """Base class of hashers with the activations ``(x - mean_) @ projection_``.
 
-    A subclass returns the map, of shape (n_features, nbits), from `_learn_map(X, targets, rng)`, where `X` holds the
+    A subclass returns the map, of shape (n_features, nbits), from `_learn_map(X, relevance, rng)`, where `X` holds the
     centered training samples and `rng` is a RandomState.
 
     Parameters
@@ -38,7 +38,7 @@ class LinearHasher(BaseHasher):
     >>> import numpy as np
     >>> from skhash.hashers.shallow import LinearHasher
     >>> class FirstFeatures(LinearHasher):
-    ...     def _learn_map(self, X, targets, rng):
+    ...     def _learn_map(self, X, relevance, rng):
     ...         return np.eye(X.shape[1], self.nbits)
     >>> FirstFeatures(1).fit_transform(np.array([[0.0, 5.0], [2.0, 1.0]]))
     array([[0],
@@ -64,14 +64,14 @@ class LinearHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> LinearFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> LinearFunction:
         centered, mean = center(X)
         scale = spread(centered)  # before a subclass may change the samples
-        projection = self._learn_map(centered, targets, rng)
+        projection = self._learn_map(centered, relevance, rng)
         return LinearFunction(mean, np.asfortranarray(projection, X.dtype), spread=scale)
 
     @abstractmethod
-    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
+    def _learn_map(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         """Map of centered samples, of shape (n_features, nbits)."""
 
 

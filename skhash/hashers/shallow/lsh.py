@@ -63,12 +63,12 @@ class LSHHasher(LinearHasher):
 
     _takes_sparse = True
 
-    def _learn(self, X: Any, targets: Any, rng: np.random.RandomState) -> LinearFunction:
+    def _learn(self, X: Any, relevance: Any, rng: np.random.RandomState) -> LinearFunction:
         mean = _sparse_means(X) if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        projection = self._learn_map(X, targets, rng).astype(X.dtype, copy=False)
+        projection = self._learn_map(X, relevance, rng).astype(X.dtype, copy=False)
         return LinearFunction(mean, projection, spread=spread(X))
 
-    def _learn_map(self, X: Any, targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
+    def _learn_map(self, X: Any, relevance: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         return rng.standard_normal((X.shape[1], self.nbits))
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:

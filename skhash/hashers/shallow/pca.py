@@ -55,7 +55,7 @@ class PCAHasher(LinearHasher):
     0.36
     """
 
-    def _learn_map(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
+    def _learn_map(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> npt.NDArray[Any]:
         return principal_map(X, self.nbits, rng)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_solve, solve
 
 from skhash._compat import Interval
-from skhash.affinity import label_matrix
+from skhash.affinity import Relevance
 from skhash.codes import binarize, signs
 from skhash.hashers.shallow.gaussian_kernel import KernelFeatures, KernelHasher
 from skhash.hashers.shallow.linear import ridged_cholesky
@@ -148,9 +148,9 @@ class SDHHasher(KernelHasher):
         self.random_state = random_state
 
     def _learn_map(
-        self, features: KernelFeatures, targets: Any, rng: np.random.RandomState
+        self, features: KernelFeatures, relevance: Relevance, rng: np.random.RandomState
     ) -> tuple[npt.NDArray[np.float64], Any]:
-        Y = label_matrix(self.affinity_, targets)
+        Y = relevance.labels()
         n, m = features.shape
         B = rng.choice([-1.0, 1.0], (n, self.nbits))
         gram, cross = np.zeros((m, m)), np.zeros((m, self.nbits))  # phi'phi and phi'B

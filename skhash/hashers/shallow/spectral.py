@@ -130,7 +130,7 @@ class SpectralHasher(BaseHasher):
         self.affinity = affinity
         self.store_database = store_database
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> SpectralFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> SpectralFunction:
         centered, mean = center(X)
         # there are enough principal components, so that none is drawn at random
         components = principal_map(centered, min(self.nbits, *X.shape), rng=None).astype(X.dtype, copy=False)

@@ -180,7 +180,7 @@ class SphericalHasher(BaseHasher):
         self.store_database = store_database
         self.random_state = random_state
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> SphericalFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> SphericalFunction:
         # in float64, since pivots may be so far that distances in float32 are equal
         X, mean = center(X, np.float64)
         start = X[rng.randint(len(X), size=(self.nbits, _N_START))].mean(axis=1)

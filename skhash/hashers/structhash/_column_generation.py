@@ -139,8 +139,9 @@ class ColumnGenerationHasher(BaseHasher):
             installed = ", ".join(cvxpy.installed_solvers())
             raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> HashFunction:
-        lists = draw_ranking_lists(self.affinity_, targets, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> HashFunction:
+        targets = relevance.targets
+        lists = draw_ranking_lists(relevance, self.n_relevant, self.n_irrelevant, self.n_queries, rng)
         pair_matrix, make_master_problem = self._master_problem(lists)
         columns = self._columns(X, rng)
         known, parameters = np.zeros((len(X), 0)), []  # the bits so far, as -1 and 1

@@ -210,9 +210,9 @@ class StructHashHasher(ColumnGenerationHasher):
                 f"Got {self.k} for {self.objective!r} instead."
             )
 
-    def _learn(self, X: npt.NDArray[Any], targets: Any, rng: np.random.RandomState) -> HashFunction:
+    def _learn(self, X: npt.NDArray[Any], relevance: Any, rng: np.random.RandomState) -> HashFunction:
         self._metric = "ndcg" if self.objective == "ndcg" else "ap"
-        return super()._learn(X, targets, rng)
+        return super()._learn(X, relevance, rng)
 
     def _master_problem(self, lists: RankingLists) -> tuple[Any, Callable[[float], Any]]:
         from skhash.hashers.structhash._cutting_planes import CuttingPlanes

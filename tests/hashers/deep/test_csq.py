@@ -61,7 +61,7 @@ def test_the_loss_is_the_loop_over_samples_and_bits(case):
             central.append(-(c * math.log(h) + (1 - c) * math.log(1 - h)) if own else 0.0)
             quantization.append(math.log(math.cosh(abs(2 * h - 1) - 1)))
     expected = mean(central) + 0.3 * mean(quantization)
-    assert loss_of(objective, u, y).item() == pytest.approx(expected, abs=1e-12)
+    assert loss_of(objective, u, y, affinity).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
@@ -85,8 +85,8 @@ def test_the_loss_vanishes_at_far_activations_with_the_signs_of_the_centers():
     y, affinity, _ = case_of("classes")
     objective = objective_of(CSQHasher, affinity, nbits=16, quantization_weight=1.0).double()
     codes = objective.centers[y].double()
-    assert loss_of(objective, 30 * codes, y).item() < 1e-9
-    assert loss_of(objective, -30 * codes, y).item() > 20
+    assert loss_of(objective, 30 * codes, y, affinity).item() < 1e-9
+    assert loss_of(objective, -30 * codes, y, affinity).item() > 20
 
 
 def test_the_penalty_is_largest_at_zero():

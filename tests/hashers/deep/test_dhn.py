@@ -29,7 +29,7 @@ def test_the_loss_is_the_double_loop(case):
     prior = mean(math.log(math.cosh(abs(a) - 1)) for row in z for a in row)
     expected = pairwise(z, similar) + 0.3 * prior
     objective = objective_of(DHNHasher, affinity, quantization_weight=0.3)
-    assert loss_of(objective, f, y).item() == pytest.approx(expected, abs=1e-12)
+    assert loss_of(objective, f, y, affinity).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])

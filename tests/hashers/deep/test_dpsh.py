@@ -24,7 +24,7 @@ def test_the_loss_is_the_double_loop(case):
     u = 1.5 * draw(len(y), NBITS)
     expected = pairwise(u.tolist(), similar) + 0.3 * squared_gap(u.tolist())
     objective = objective_of(DPSHHasher, affinity, quantization_weight=0.3)
-    assert loss_of(objective, u, y).item() == pytest.approx(expected, abs=1e-12)
+    assert loss_of(objective, u, y, affinity).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])

@@ -37,7 +37,7 @@ def test_the_loss_is_the_triple_loop(case):
     u = 1.5 * draw(len(y), NBITS, seed=2)
     expected = triplets(u.tolist(), similar, 2.5) + 0.3 * squared_gap(u.tolist())
     assert loss_of(
-        objective_of(DTSHHasher, affinity, quantization_weight=0.3, margin=2.5), u, y
+        objective_of(DTSHHasher, affinity, quantization_weight=0.3, margin=2.5), u, y, affinity
     ).item() == pytest.approx(expected, abs=1e-12)
 
 

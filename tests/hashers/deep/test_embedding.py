@@ -149,7 +149,7 @@ def test_recall_of_held_out_queries(digits):
     encoder.set_statistics(X)
     indices = choose_queries(len(X), 0.1, np.random.default_rng(0))
     assert len(indices) == 12
-    held_out = HeldOutQueries(X, None, indices, QueryScores("euclidean", False), 5)
+    held_out = HeldOutQueries(X, indices, QueryScores("euclidean", False), 5)
     others = np.setdiff1d(np.arange(120), indices)
     codes = np.where(encoder(encoder.read(X, slice(None))).detach().numpy() >= 0, 1.0, -1.0)
     queries = encoder.query(encoder.read(X, indices)).detach().numpy()

@@ -205,7 +205,7 @@ def test_held_out_queries_measure_what_a_search_finds(fitted):
     hashers, X, _ = fitted
     hasher = hashers[0]
     encoder, indices = hasher._module(), np.arange(0, 300, 7)
-    measured = HeldOutQueries(X, None, indices, QueryScores(hasher.metric, True), 5).measure(encoder)
+    measured = HeldOutQueries(X, indices, QueryScores(hasher.metric, True), 5).measure(encoder)
     items = X / np.linalg.norm(X, axis=1, keepdims=True) if hasher.metric == "cosine" else X
     similarities = 2 * items[indices] @ items.T - (hasher.metric == "euclidean") * (items**2).sum(axis=1)
     distances = plain_distances(hasher, X, X[indices])

@@ -42,7 +42,7 @@ def test_the_loss_is_the_loop_over_classes(case):
         else:
             losses += [softplus(-logit if label else logit) for logit, label in zip(logits, target, strict=True)]
     expected = mean(losses) + 0.3 * mean(abs(abs(a) - 1) ** 3 for row in u.tolist() for a in row)
-    assert loss_of(objective, u, y).item() == pytest.approx(expected, abs=1e-12)
+    assert loss_of(objective, u, y, affinity).item() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
@@ -51,13 +51,13 @@ def test_gradients_pass_the_sign(case):
     objective = objective_of(GreedyHashHasher, affinity, quantization_weight=0.0).double()
     u = draw(len(y), NBITS, seed=6).requires_grad_()
     codes = torch.where(u >= 0, 1.0, -1.0).double().detach().requires_grad_()
-    loss_of(objective, u, y).backward()
+    loss_of(objective, u, y, affinity).backward()
     through = u.grad.clone()
     # at a code the sign is the identity, so that there the gradients are those of the classifier
-    loss = loss_of(objective, codes, y)
+    loss = loss_of(objective, codes, y, affinity)
     torch.testing.assert_close(torch.autograd.grad(loss, codes)[0], through)
     weights = tuple(objective.classifier.parameters())
-    assert all((gradient != 0).any() for gradient in torch.autograd.grad(loss_of(objective, u, y), weights))
+    assert all((gradient != 0).any() for gradient in torch.autograd.grad(loss_of(objective, u, y, affinity), weights))
     penalized = objective_of(GreedyHashHasher, affinity, quantization_weight=1.0)
     assert torch.autograd.gradcheck(lambda u: penalized.penalty(u.abs() - 1).mean(), (u,))
 

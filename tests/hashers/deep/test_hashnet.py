@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 from skhash import HashNetHasher
-from skhash.affinity import ClassAffinity, SharedLabelsAffinity
+from skhash.affinity import ClassAffinity, Relevance, SharedLabelsAffinity
 from skhash.hashers.deep import hashnet
 
 CLASSES = {
@@ -49,7 +49,7 @@ def test_the_loss_of_classes_is_the_double_loop(case, class_ratio):
     g = np.tanh(np.random.default_rng(0).normal(size=(len(y), 5)))
     expected = likelihood(g, y[:, None] == y, np.ones((len(y), len(y))), 2.0, class_ratio)
     value = objective_of(HashNetHasher, ClassAffinity(), scale=2.0, class_ratio=class_ratio).likelihood(
-        torch.tensor(g), y
+        torch.tensor(g), Relevance.of(y)
     )
     assert value.item() == pytest.approx(expected, abs=1e-12)
 
@@ -64,17 +64,17 @@ def test_the_loss_of_shared_labels_is_the_double_loop(similarity, class_ratio):
     objective = objective_of(
         HashNetHasher, SharedLabelsAffinity(), scale=0.7, class_ratio=class_ratio, similarity=similarity
     )
-    assert objective.likelihood(torch.tensor(g), y).item() == pytest.approx(expected, abs=1e-12)
+    assert objective.likelihood(torch.tensor(g), Relevance.of(y)).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_continuous_similarity_takes_targets_as_the_affinity_does():
     y = np.array(LABELS)
     g = torch.tensor(np.tanh(np.random.default_rng(1).normal(size=(len(y), 4))))
     shared = objective_of(HashNetHasher, SharedLabelsAffinity(), scale=1.0, similarity="continuous")
-    assert shared.likelihood(g, csr_array(y)).item() == shared.likelihood(g, y).item()
+    assert shared.likelihood(g, Relevance.of(csr_array(y))).item() == shared.likelihood(g, Relevance.of(y)).item()
     classes = np.arange(len(y)) % 2
     same = objective_of(HashNetHasher, ClassAffinity(), scale=1.0, similarity="continuous")
-    assert same.likelihood(g, classes[:, None]).item() == same.likelihood(g, classes).item()
+    assert same.likelihood(g, Relevance.of(classes[:, None])).item() == same.likelihood(g, Relevance.of(classes)).item()
 
 
 def test_continuous_similarity_of_graded_levels():
@@ -86,7 +86,8 @@ def test_continuous_similarity_of_graded_levels():
     levels = affinity(y, y)
     g = np.tanh(np.random.default_rng(2).normal(size=(4, 3)))
     expected = likelihood(g, levels > 0, levels / 3, 1.0, "batch")
-    value = objective_of(HashNetHasher, affinity, scale=1.0, similarity="continuous").likelihood(torch.tensor(g), y)
+    objective = objective_of(HashNetHasher, affinity, scale=1.0, similarity="continuous")
+    value = objective.likelihood(torch.tensor(g), Relevance.of(y, affinity))
     assert value.item() == pytest.approx(expected, abs=1e-12)
 
 
@@ -94,13 +95,13 @@ def test_continuous_similarity_of_graded_levels():
 def test_gradients(similarity):
     objective = objective_of(HashNetHasher, SharedLabelsAffinity(), scale=0.5, similarity=similarity)
     z = torch.tensor(np.random.default_rng(3).normal(size=(6, 4)), requires_grad=True)
-    assert torch.autograd.gradcheck(lambda z: objective(lambda X: X, z, np.array(LABELS), np.arange(6)), (z,))
+    assert torch.autograd.gradcheck(lambda z: objective(lambda X: X, z, Relevance.of(LABELS), np.arange(6)), (z,))
 
 
 def test_large_products_stay_finite():
     z = torch.full((4, 64), 50.0, requires_grad=True)
     loss = objective_of(HashNetHasher, ClassAffinity(), scale=100.0)(
-        lambda X: X, z, np.array([0, 0, 1, 1]), np.arange(4)
+        lambda X: X, z, Relevance.of([0, 0, 1, 1]), np.arange(4)
     )
     loss.backward()
     assert torch.isfinite(loss)
@@ -119,7 +120,7 @@ def test_stages_close_the_gap(digits):
     assert abs(stages[-1]["quantization_gap"]) < 0.01 * stages[-1]["binary_loss"]
     codes = torch.tensor(hasher.transform(digits.X) * 2.0 - 1, dtype=torch.float64)
     objective = objective_of(HashNetHasher, ClassAffinity(), scale=10 / 16)
-    assert stages[-1]["binary_loss"] == pytest.approx(objective.likelihood(codes, digits.y).item())
+    assert stages[-1]["binary_loss"] == pytest.approx(objective.likelihood(codes, Relevance.of(digits.y)).item())
 
 
 def test_the_gap_of_many_samples_is_estimated_from_some(digits, monkeypatch):

@@ -55,7 +55,7 @@ def test_the_loss_is_the_loop_over_classes(case, scale, margin):
     labels = [[target] if y.ndim == 1 else list(np.flatnonzero(target)) for target in y]
     codes = objective.codes.tolist()
     losses = [cross_entropy(a, codes, own, scale, margin) for a, own in zip(u.tolist(), labels, strict=True)]
-    assert loss_of(objective, u, y).item() == pytest.approx(mean(losses), abs=1e-12)
+    assert loss_of(objective, u, y, affinity).item() == pytest.approx(mean(losses), abs=1e-12)
 
 
 @pytest.mark.parametrize("case", ["classes", "several labels"])
@@ -68,10 +68,12 @@ def test_the_loss_ignores_lengths_and_is_least_at_the_codes():
     y, affinity, _ = case_of("classes")
     objective = objective_of(OrthoHashHasher, affinity, nbits=16, scale=20.0, margin=0.3).double()
     u = draw(len(y), 16, seed=1)
-    torch.testing.assert_close(loss_of(objective, 7 * u, y), loss_of(objective, u, y))
+    torch.testing.assert_close(loss_of(objective, 7 * u, y, affinity), loss_of(objective, u, y, affinity))
     codes = objective.codes[y].clone().requires_grad_()
-    loss = loss_of(objective, codes, y)
-    assert loss < min(loss_of(objective, codes.detach() + draw(*codes.shape, seed=seed), y) for seed in range(20))
+    loss = loss_of(objective, codes, y, affinity)
+    assert loss < min(
+        loss_of(objective, codes.detach() + draw(*codes.shape, seed=seed), y, affinity) for seed in range(20)
+    )
     assert torch.autograd.grad(loss, codes)[0].norm() < 1e-4
 
 

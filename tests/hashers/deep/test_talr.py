@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from torch.nn.functional import normalize
 
 from skhash import ITQHasher, TALRHasher
-from skhash.affinity import ClassAffinity, DistanceAffinity, SharedLabelsAffinity
+from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance, SharedLabelsAffinity
 from skhash.hashers.deep import soft_metric
 from skhash.hashers.deep._objectives import MAX_LEVELS, HistogramObjective
 from skhash.hashers.deep._talr import TALRObjective
@@ -56,7 +56,7 @@ def test_on_hard_codes_the_objective_is_the_metric(objective, kind, k):
     codes = (activations >= 0).numpy().astype(np.uint8)
     H = relevance_histogram(codes, codes, y, affinity=affinity, exclude_self=True)
     metric = ndcg(H, k=k) if objective == "ndcg" else average_precision(H, k=k, normalizer="min")
-    loss = loss_of(TALRObjective(affinity, objective, k=k), activations, y)
+    loss = loss_of(TALRObjective(objective, k=k), activations, y, affinity)
     assert 1 - loss.item() == pytest.approx(metric, abs=1e-12)
 
 
@@ -65,9 +65,9 @@ def test_on_hard_codes_the_objective_is_the_metric(objective, kind, k):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_gradients(objective, relaxation, k, n_bins):
     y, affinity = targets("labels", n=6)
-    loss = TALRObjective(affinity, objective, relaxation, k, 0.7, n_bins)
+    loss = TALRObjective(objective, relaxation, k, 0.7, n_bins)
     activations = draw(6, 4).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a: loss_of(loss, a, y), activations, eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(lambda a: loss_of(loss, a, y, affinity), activations, eps=1e-7, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_bins", [None, 3])
@@ -75,10 +75,10 @@ def test_gradients(objective, relaxation, k, n_bins):
 @pytest.mark.parametrize("objective", [*OBJECTIVES, "fast_ap"])
 def test_the_loss_and_gradient_equal_the_definition(objective, alpha, n_bins):
     y, affinity = targets("labels", n=40)
-    loss = TALRObjective(affinity, objective, alpha=alpha, n_bins=n_bins)
-    activations = draw(40, 6).float().requires_grad_()
-    value, gradient = loss.loss_and_gradient(activations.detach().numpy(), y)
-    defined = HistogramObjective.ranking_loss(loss, torch.tanh(alpha * activations), *loss._levels(y))
+    loss = TALRObjective(objective, alpha=alpha, n_bins=n_bins)
+    activations, relevance = draw(40, 6).float().requires_grad_(), Relevance.of(y, affinity)
+    value, gradient = loss.loss_and_gradient(activations.detach().numpy(), relevance)
+    defined = HistogramObjective.ranking_loss(loss, torch.tanh(alpha * activations), *loss._levels(relevance))
     (expected,) = torch.autograd.grad(defined, activations)
     assert value == pytest.approx(defined.item(), abs=1e-7)
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6 * expected.abs().max().item())
@@ -86,10 +86,10 @@ def test_the_loss_and_gradient_equal_the_definition(objective, alpha, n_bins):
 
 def test_the_loss_and_gradient_of_nan_are_nan():
     y, affinity = targets("classes", n=5)
-    assert np.isnan(TALRObjective(affinity).loss_and_gradient(np.full((5, 3), np.nan, np.float32), y)[0])
-    assert all(
-        TALRObjective(affinity, **other).loss_and_gradient is None for other in ({"relaxation": "paper"}, {"k": 3})
+    assert np.isnan(
+        TALRObjective().loss_and_gradient(np.full((5, 3), np.nan, np.float32), Relevance.of(y, affinity))[0]
     )
+    assert all(TALRObjective(**other).loss_and_gradient is None for other in ({"relaxation": "paper"}, {"k": 3}))
 
 
 def plain_ap(n, p, relaxation):
@@ -146,13 +146,13 @@ def test_relaxations_follow_their_formulas(objective, relaxation):
             gains = -np.sort(-gain_of_level[np.delete(levels[q], q)])
             ideal = sum(gain / np.log2(t + 1) for t, gain in enumerate(gains, start=1))
             values.append(plain_dcg(n, counts @ gain_of_level, relaxation) / ideal)
-    loss = loss_of(TALRObjective(affinity, objective, relaxation, alpha=0.7), draw(len(y), 6), y)
+    loss = loss_of(TALRObjective(objective, relaxation, alpha=0.7), draw(len(y), 6), y, affinity)
     assert 1 - loss.item() == pytest.approx(np.mean(values), abs=1e-9)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_samples_without_a_relevant_one_do_not_count(objective):
-    loss = TALRObjective(ClassAffinity(), objective)
+    loss = TALRObjective(objective)
     codes = torch.ones(6, 8)
     codes[2:] = -1
     assert loss_of(loss, 100 * codes, np.array([0, 0, 1, 2, 3, 4])).item() == pytest.approx(0)  # two perfect rankings
@@ -166,7 +166,7 @@ def test_nan_shows_in_the_loss(kind, objective, relaxation):
     y, affinity = targets(kind)
     activations = draw(len(y), 6)
     activations[3] = torch.nan
-    assert loss_of(TALRObjective(affinity, objective, relaxation), activations, y).isnan()
+    assert loss_of(TALRObjective(objective, relaxation), activations, y, affinity).isnan()
 
 
 @pytest.mark.parametrize("relaxation", ["exact", "paper", "simplified"])
@@ -256,7 +256,7 @@ def test_options_that_do_not_go_together(digits, options, message):
 
 def test_only_ndcg_limits_the_number_of_levels():
     def loss(objective, n):  # samples of n levels
-        return loss_of(TALRObjective(lambda a, b: np.abs(a[:, None] - b), objective), draw(n, 4), np.arange(n))
+        return loss_of(TALRObjective(objective), draw(n, 4), np.arange(n), lambda a, b: np.abs(a[:, None] - b))
 
     assert loss("ndcg", MAX_LEVELS) > 0
     assert loss("ap", MAX_LEVELS + 1) >= 0
@@ -309,7 +309,7 @@ def test_fastap_is_the_double_loop(kind, n_bins):
             distances = [(6 - sum(phi[q] * phi[i])) / 2 for i in others]
             values.append(plain_fastap(distances, relevant[q, others], 6 / (n_bins or 6), n_bins or 6))
     assert len(values) < 20
-    loss = loss_of(TALRObjective(affinity, "fast_ap", alpha=0.7, n_bins=n_bins), draw(20, 6), y)
+    loss = loss_of(TALRObjective("fast_ap", alpha=0.7, n_bins=n_bins), draw(20, 6), y, affinity)
     assert 1 - loss.item() == pytest.approx(np.mean(values), abs=1e-12)
 
 
@@ -321,7 +321,7 @@ def test_loss_and_gradient_are_those_of_pytorch_metric_learning(n_bins):
     units = normalize(ours, dim=1)
     relevant = (y[:, None] == y).long().fill_diagonal_(0)
     H = soft_histogram(2 - 2 * units @ units.T, relevant, [0, 1], max_distance=4, n_bins=n_bins)
-    loss, expected = TALRObjective(None, "fast_ap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
+    loss, expected = TALRObjective("fast_ap").loss(H), losses.FastAPLoss(num_bins=n_bins)(theirs, y)
     assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
     loss.backward()
     expected.backward()
@@ -345,7 +345,7 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
         max_distance=5,
     )
     assert_allclose(soft_metric(soft, "fast_ap"), expected, atol=1e-14)
-    loss = loss_of(TALRObjective(ClassAffinity(), "fast_ap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
+    loss = loss_of(TALRObjective("fast_ap"), 100 * torch.from_numpy(2.0 * codes - 1), y)
     assert 1 - loss.item() == pytest.approx(expected.mean(), abs=1e-12)
     assert (expected >= average_precision(H, ties="worst", average=False) - 1e-12).all()
 
@@ -353,13 +353,13 @@ def test_on_codes_it_is_the_mean_precision_within_the_radius_of_each_relevant_it
 @pytest.mark.parametrize("n_bins", [None, 3])
 def test_gradients_of_fastap(n_bins):
     y = np.array([0, 0, 1, 1, 2, 2, 2, 3])
-    objective = TALRObjective(ClassAffinity(), "fast_ap", alpha=0.7, n_bins=n_bins)
+    objective = TALRObjective("fast_ap", alpha=0.7, n_bins=n_bins)
     activations = draw(8, 5).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: loss_of(objective, a, y), activations, eps=1e-7, atol=1e-5)
 
 
 def test_rows_without_a_relevant_one_do_not_count_for_fastap():
-    objective = TALRObjective(ClassAffinity(), "fast_ap")
+    objective = TALRObjective("fast_ap")
     codes = torch.ones(6, 8)
     codes[2:] = -1
     assert loss_of(objective, 100 * codes, np.array([0, 0, 1, 2, 3, 4])).item() == pytest.approx(0)

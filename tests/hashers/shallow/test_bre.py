@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skhash import BREHasher, LSHHasher
-from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, Relevance
 from skhash.codes import binarize
 from skhash.hashers.shallow._bre_kernels import cut_cost, descend_weights
 from skhash.hashers.shallow.bre import _reconstruct, affinity_pairs, distance_pairs, distinct_pairs
@@ -192,7 +192,7 @@ def test_history_holds_the_objectives(digits):
     rng = np.random.RandomState(0)
     for n in (50, 500):  # anchors, labeled samples
         rng.choice(500, n, replace=False)
-    pairs, distances = affinity_pairs(ClassAffinity(), digits.y, 5, 5, rng)
+    pairs, distances = affinity_pairs(Relevance.of(digits.y), 5, 5, rng)
     counted = objective(hasher.transform(digits.X), pairs, distances)
     assert objectives[-1] < 0.8 * objectives[0]
     assert counted == pytest.approx(objectives[-1])
@@ -288,7 +288,7 @@ def test_pairs_are_distinct():
 
 def test_pairs_of_an_affinity_have_the_relevance_of_their_labels():
     y = np.repeat([0, 1, 2], [2, 8, 10])
-    pairs, distances = affinity_pairs(ClassAffinity(), y, 3, 4, np.random.RandomState(0))
+    pairs, distances = affinity_pairs(Relevance.of(y), 3, 4, np.random.RandomState(0))
     assert_array_equal(distances, y[pairs[0]] != y[pairs[1]])
     for i, label in enumerate(y):
         partners = y[pairs[::-1][pairs == i]]
@@ -299,7 +299,7 @@ def test_pairs_of_an_affinity_have_the_relevance_of_their_labels():
 @pytest.mark.filterwarnings("ignore:.* training queries lack")
 def test_a_sample_without_relevant_partners_is_still_a_partner():
     y = np.array([0, 0, 0, 1])  # the last sample draws no partners
-    pairs, distances = affinity_pairs(ClassAffinity(), y, 2, 2, np.random.RandomState(0))
+    pairs, distances = affinity_pairs(Relevance.of(y), 2, 2, np.random.RandomState(0))
     assert_array_equal(pairs.T[distances == 1], [[0, 3], [1, 3], [2, 3]])
     assert_array_equal(pairs.T[distances == 0], [[0, 1], [0, 2], [1, 2]])
 

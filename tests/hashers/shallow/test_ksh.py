@@ -12,7 +12,7 @@ from scipy.optimize import check_grad
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skhash import KSHHasher
-from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
+from skhash.affinity import DistanceAffinity, PrecomputedAffinity, Relevance
 from skhash.hashers.shallow import ksh
 from skhash.hashers.shallow.ksh import _best_bit, _pair_labels, _smoothed_loss
 
@@ -24,7 +24,7 @@ def signs(values):
 @pytest.fixture
 def labeled(digits):
     K = rbf_kernel(digits.X[:80], digits.X[:30], 1e-3)
-    return K - K.mean(axis=0), 8 * _pair_labels(ClassAffinity(), digits.y[:80])
+    return K - K.mean(axis=0), 8 * _pair_labels(Relevance.of(digits.y[:80]))
 
 
 def test_the_gradient_of_the_smoothed_loss(labeled):
@@ -39,7 +39,7 @@ def test_the_gradient_of_the_smoothed_loss(labeled):
 
 def test_pair_labels_are_one_for_relevant_pairs():
     assert_array_equal(
-        _pair_labels(SharedLabelsAffinity(), np.array([[1, 1], [1, 1], [0, 1], [0, 0]])),
+        _pair_labels(Relevance.of([[1, 1], [1, 1], [0, 1], [0, 0]])),
         [
             [1, 1, 1, -1],
             [1, 1, 1, -1],
@@ -47,7 +47,7 @@ def test_pair_labels_are_one_for_relevant_pairs():
             [-1, -1, -1, 1],
         ],  # whatever the level; each sample with itself, even unlabeled
     )
-    assert_array_equal(_pair_labels(lambda a, b: np.less.outer(a, b), [0, 1]), [[1, 0], [0, 1]])
+    assert_array_equal(_pair_labels(Relevance.of([0, 1], lambda a, b: np.less.outer(a, b))), [[1, 0], [0, 1]])
 
 
 def test_the_first_weights_are_the_generalized_eigenvector(digits, monkeypatch):
@@ -57,7 +57,7 @@ def test_the_first_weights_are_the_generalized_eigenvector(digits, monkeypatch):
     K = rbf_kernel(X, hasher.anchors_, hasher.gamma_)
     K -= K.mean(axis=0)
     moments = K.T @ K + 0.01 * np.trace(K.T @ K) / 30 * np.eye(30)
-    residual = 4.0 * _pair_labels(ClassAffinity(), y)
+    residual = 4.0 * _pair_labels(Relevance.of(y))
     for a in hasher.projection_.T:
         expected = eigh(K.T @ residual @ K, moments)[1][:, -1]
         assert abs(a @ expected) == pytest.approx(np.linalg.norm(a) * np.linalg.norm(expected))
@@ -95,7 +95,7 @@ def test_the_first_bit_is_near_the_best_of_all_bits():
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(9, 4)), rng.integers(0, 3, 9)
         K = rbf_kernel(X, X)
-        R = _pair_labels(ClassAffinity(), y)
+        R = _pair_labels(Relevance.of(y))
         best = max(h @ R @ h for h in map(np.array, product([-1.0, 1.0], repeat=9)))
         h = _best_bit(np.linalg.solve(np.linalg.cholesky(K @ K), K).T, R, 100)[1]
         shares.append(h @ R @ h / best)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 from skhash import CGHashHasher, ITQHasher
-from skhash.affinity import ClassAffinity
+from skhash.affinity import ClassAffinity, Relevance
 from skhash.hashers.ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import cghash as cghash_module
 from skhash.hashers.structhash.cghash import TripletMasterProblem, Triplets, triplet_program
@@ -21,7 +21,9 @@ from skhash.hashers.structhash.cghash import TripletMasterProblem, Triplets, tri
 def triplets_of(hasher, y):
     """The triplets that the hasher draws."""
     rng = np.random.RandomState(0)
-    return Triplets(draw_ranking_lists(hasher.affinity_, y, hasher.n_relevant, hasher.n_irrelevant, len(y), rng))
+    return Triplets(
+        draw_ranking_lists(Relevance.of(y, hasher.affinity_), hasher.n_relevant, hasher.n_irrelevant, len(y), rng)
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def problem(seed, n_samples=24, nbits=4, noise=0.2):
     """Classes, ranking lists of several sizes, and noisy bits of the classes."""
     rng = np.random.RandomState(seed)
     y = np.repeat([0, 1, 2], [3, 8, n_samples - 11])
-    lists = draw_ranking_lists(ClassAffinity(), y, 3, 2, n_samples, rng)
+    lists = draw_ranking_lists(Relevance.of(y, ClassAffinity()), 3, 2, n_samples, rng)
     bits = rng.randint(0, 2, (3, nbits))[y] ^ (rng.rand(n_samples, nbits) < noise)
     return y, lists, bits.astype(np.uint8)
 

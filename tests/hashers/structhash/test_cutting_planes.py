@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
-from skhash.affinity import ClassAffinity
+from skhash.affinity import ClassAffinity, Relevance
 from skhash.hashers.ranking_lists import draw_ranking_lists
 from skhash.hashers.structhash import _cutting_planes
 from skhash.hashers.structhash._cutting_planes import CutProgram, CuttingPlanes
@@ -29,7 +29,7 @@ def problem(name="ap", nbits=3, n_samples=24, seed=0, max_items=3):
     """An oracle on short lists, and noisy bits of the classes."""
     rng = np.random.RandomState(seed)
     y = np.arange(n_samples) % 3
-    lists = draw_ranking_lists(ClassAffinity(), y, max_items, max_items, 8, rng)
+    lists = draw_ranking_lists(Relevance.of(y, ClassAffinity()), max_items, max_items, 8, rng)
     bits = (rng.randint(0, 2, (3, nbits))[y] ^ (rng.rand(n_samples, nbits) < 0.2)).astype(np.uint8)
     return RankingOracle(lists, LOSSES[name][0]), bits
 
@@ -241,7 +241,7 @@ def iris():
     """Samples, lists drawn as by the hasher, and stumps fitted until none improves."""
     X, y = (part[::2] for part in load_iris(return_X_y=True))
     hasher = stumps(nbits=20, tol=1e-3).fit(X, y)
-    lists = draw_ranking_lists(hasher.affinity_, y, 4, 4, len(y), np.random.RandomState(0))
+    lists = draw_ranking_lists(Relevance.of(y, hasher.affinity_), 4, 4, len(y), np.random.RandomState(0))
     return Bunch(X=X, y=y, hasher=hasher, oracle=RankingOracle(lists, GAINS["ndcg"]))
 
 

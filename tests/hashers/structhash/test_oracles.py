@@ -10,7 +10,7 @@ from _oracles import interleavings, losses_of, without_padding
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from skhash.affinity import ClassAffinity
+from skhash.affinity import ClassAffinity, Relevance
 from skhash.hashers.ranking_lists import RankingLists, draw_ranking_lists
 from skhash.hashers.structhash._losses import GAINS, ap_gain, auc_gain, ndcg_gain, precision_gain
 from skhash.hashers.structhash._oracles import Cut, RankingOracle, gain_table
@@ -335,7 +335,7 @@ def sum_of_pairs(lists, cuts, duals, h):
 def test_coefficients_are_sums_over_misordered_pairs(name):
     rng = np.random.RandomState(0)
     y = rng.randint(0, 4, 30)
-    lists = draw_ranking_lists(ClassAffinity(), y, 7, 5, 20, rng)
+    lists = draw_ranking_lists(Relevance.of(y, ClassAffinity()), 7, 5, 20, rng)
     oracle = RankingOracle(lists, LOSSES[name][0])
     bits = rng.randint(0, 2, (30, 6)).astype(np.uint8)
     differences = np.stack([lists.differences(b) for b in bits.T], axis=1)
