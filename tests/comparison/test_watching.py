@@ -5,11 +5,12 @@ import math
 import re
 import time
 from functools import partial
+from importlib import import_module
 
 import pytest
 
 from skhash._progress import LiveLine
-from skhash.comparison import Plan, Progress, Result, Step, compare, run
+from skhash.comparison import Plan, Progress, Result, Step, compare
 from skhash.comparison.progress import FitWatcher
 
 STEP = Step(0, "talr, 8 bits", "epoch", 12, 125, 50.0, 41.0, 0.12345, n_tasks=3, total_seconds_left=130.0)
@@ -32,7 +33,8 @@ def watched(methods, **options):
 @pytest.fixture
 def set_interval(monkeypatch):
     """A function that sets the seconds between two reported steps."""
-    return lambda seconds: monkeypatch.setattr(run, "FitWatcher", partial(FitWatcher, interval=seconds))
+    module = import_module("skhash.comparison.compare")  # the attribute of this name is the function
+    return lambda seconds: monkeypatch.setattr(module, "FitWatcher", partial(FitWatcher, interval=seconds))
 
 
 def test_each_epoch_is_told_and_changes_nothing(set_interval):
