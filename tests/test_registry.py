@@ -7,7 +7,7 @@ import re
 import pytest
 from sklearn.utils import get_tags
 
-from skhash.registry import METHODS
+from skhash.registry import AFFINITIES, FIRST_STEPS, FUNCTIONS, HASHERS, INDEXES, METHODS, import_class
 
 FAMILIES = {"deep", "shallow", "structhash"}
 
@@ -20,6 +20,18 @@ def method(request):
 @pytest.fixture
 def hasher_class(method):
     return getattr(importlib.import_module(method.module), method.class_name)
+
+
+@pytest.mark.parametrize("path", [*(HASHERS | INDEXES | AFFINITIES | FUNCTIONS).values(), *FIRST_STEPS.values()])
+def test_a_dotted_name_is_that_of_its_class(path):
+    """Files name classes by them, and an object is saved only if its class has the name of its entry."""
+    kind = import_class(path)
+    assert f"{kind.__module__}.{kind.__qualname__}" == path
+
+
+@pytest.mark.parametrize("names", [HASHERS, INDEXES, AFFINITIES, FUNCTIONS])
+def test_a_file_names_a_class_by_its_last_part(names):
+    assert all(path.rpartition(".")[2] == name for name, path in names.items())
 
 
 def test_what_a_method_learns_from(method, hasher_class):
