@@ -1,6 +1,5 @@
 """The objective of NSH, with the views that it contrasts. See the equations in nsh.py."""
 
-import math
 import warnings
 from functools import partial
 from typing import Any
@@ -103,11 +102,12 @@ class NSHObjective(Objective):
         variant: str = "full",
         own_view: str = "sorted",
         own_view_weight: float = 0.2,
+        query_view: str = "anchor",
     ) -> None:
         super().__init__()
         self.n_positives, self.temperature, self.sort_temperature = n_positives, temperature, sort_temperature
         self.quantization_weight = 0.0 if variant == "no_quantization" else quantization_weight
-        self.variant = variant
+        self.variant, self.query_view = variant, query_view
         # "no_softsort" sorts nothing
         self.own_views = OwnViews(augment, own_view == "first" and variant != "no_softsort", own_view_weight)
         on_codes = variant in ("single_bottleneck", "no_softsort")
@@ -128,7 +128,7 @@ class NSHObjective(Objective):
         if h.isnan().any():
             return h.sum()  # NaN, so that the training loop raises an error
         codes = sign(h)
-        z = codes / math.sqrt(codes.shape[1]) if self.latent is None else normalize(self.latent(features), dim=1)
+        z = normalize(codes if self.latent is None else self.latent(features), dim=1)
         loss = self._contrast(codes.chunk(2), z.chunk(2), encoder, X)
         return loss + self.quantization_weight * _quantization_loss(h) if self.quantization_weight else loss
 
@@ -140,7 +140,8 @@ class NSHObjective(Objective):
         if self.variant == "no_softsort":
             similarities = codes[0] @ codes[1].T / (2 * nbits) + 0.5
             return nt_xent(similarities @ codes[0], similarities @ codes[1], self.temperature)
-        distances = (nbits - codes[1] @ codes[0].T) / 2
+        queries, keys = codes if self.query_view == "items" else codes[::-1]
+        distances = (nbits - queries @ keys.T) / 2
         n_positives = min(self.n_positives, len(X) - 1)  # at least one negative
         distances, own_loss = self.own_views.sort(distances, n_positives, self.sort_temperature)
         if self.variant == "decoding":

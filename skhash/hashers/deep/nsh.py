@@ -5,20 +5,24 @@ latents,
 
     h = tanh f(x),   b = sign(h) with db/dh = 1,   z = g(x) / |g(x)|.
 
-Code b^_i sorts the codes b~_j by their similarity <b~_j, b^_i> / 2b + 1/2, that is by the
-Hamming distance d_ij = (b - <b~_j, b^_i>) / 2. With a soft sort, row k of the permutation and
-the mean latent that it selects are
+Codes of two views have the similarities S_ij = <b~_i, b^_j> / 2b + 1/2 (eq. 3), which is 1 - d(b~_i, b^_j) / b for the
+Hamming distance d. The code of query i sorts the n codes of the other view softly, by the distances
+
+    d_ij = d(b~_i, b^_j)   with query_view="items", as in the paper (eq. 4, row i of S),
+    d_ij = d(b^_i, b~_j)   with query_view="anchor", the default (row i of the transpose of S).
+
+Row k of the soft permutation and the mean latent that it selects are (eqs. 1, 4 and 5)
 
     P_i[k, j] = softmax_j( -|d_i(k) - d_ij| / tau_s ),   e_i[k] = P_i[k] Z~ / |P_i[k] Z~|,
 
-where d_i(k) is the k-th SMALLEST distance: row 1 holds the most similar item. The first
-m rows are positives of z^_i, the others its negatives. With kappa = exp(cos / tau_c),
+where d_i(k) is the k-th SMALLEST distance: row 1 holds the most similar item (eq. 1 names no direction). The first
+m rows are positives of the anchor z^_i, the others its negatives. With kappa = exp(cos / tau_c) (eqs. 6 and 7),
 
     SortedNCE = -1/(mn) sum_i sum_{k<=m} log[ kappa(e_i[k], z^_i) / (kappa(e_i[k], z^_i) + sum_{l>m} kappa(e_i[l], z^_i)) ]
     L_R       = 1/(2n) sum_i ( |b~_i - h~_i| + |b^_i - h^_i| ),   b held constant
     loss      = SortedNCE + quantization_weight * L_R.
 
-An own view, b~_i for b^_i, is a negative where the codes do not find it. With own_view="first", beyond the
+The own view of a sample, at d_ii, is a negative where the codes do not find it. With own_view="first", beyond the
 paper, d_ii counts as min_j d_ij - 1 in the sort, and the codes learn to find it first:
 
     loss = SortedNCE + quantization_weight * L_R + own_view_weight * L_O,   L_O = -1/n sum_i log softmax_j( -d_ij / tau_s )[i].
@@ -83,6 +87,11 @@ class NSHHasher(DeepHasher):
         "first" always makes it the first positive, teaches the codes to find it first, and
         begins with a weak augmentation; see Notes. None is "first" if `augment` is a callable, which
         may be strong, and "sorted" for "auto".
+    query_view : "anchor" or "items", default="anchor"
+        Which view of a sample has the code that sorts. "items", as in the paper: the view whose latents are
+        sorted, so that the codes of the anchors' view are its neighbors. "anchor": the view of the latent that the
+        sorted ones are contrasted with, so that its code sorts codes and latents of the same view. It has the
+        higher AP_T on the digits.
     own_view_weight : float, default=0.2
         With "first": weight of the loss that teaches the codes to find the own view first.
     augment : "auto" or callable, default="auto"
@@ -153,6 +162,7 @@ class NSHHasher(DeepHasher):
         "quantization_weight": [Interval(Real, 0, None, closed="left")],
         "variant": [StrOptions(set(_VARIANTS))],
         "own_view": [StrOptions({"sorted", "first"}), None],
+        "query_view": [StrOptions({"anchor", "items"})],
         "own_view_weight": [Interval(Real, 0, None, closed="left")],
         "augment": [StrOptions({"auto"}), callable],
     }
@@ -170,6 +180,7 @@ class NSHHasher(DeepHasher):
         quantization_weight: float = 0.1,
         variant: str = "full",
         own_view: Literal["sorted", "first"] | None = None,
+        query_view: Literal["anchor", "items"] = "anchor",
         own_view_weight: float = 0.2,
         **shared: Unpack[SharedParameters],
     ) -> None:
@@ -181,6 +192,7 @@ class NSHHasher(DeepHasher):
         self.quantization_weight = quantization_weight
         self.variant = variant
         self.own_view = own_view
+        self.query_view = query_view
         self.own_view_weight = own_view_weight
 
     def _resolve_defaults(self, X: Any) -> None:
@@ -204,6 +216,7 @@ class NSHHasher(DeepHasher):
             self.variant,
             self.settings_["own_view"],
             self.own_view_weight,
+            self.query_view,
         )
 
     def _warn_of_training(self, stacklevel: int) -> None:

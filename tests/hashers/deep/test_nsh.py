@@ -145,19 +145,109 @@ def test_chunks_of_anchors_change_nothing(monkeypatch):
 # --- the losses
 
 
-@pytest.mark.parametrize("variant", ["full", "multi_label", "hard_sort"])
+# The paper's equations as they are printed, on tensors. Eq. 1 names no direction of the sort; `descending` is False in
+# NSHHasher. Eq. 6 is read with a logarithm, since algorithm 1 calls a cross entropy. The temperature of eq. 1 divides
+# similarities between 0 and 1: 1 / nbits there is `sort_temperature=1`.
+
+
+def eq_1_softsort(scores, tau_s, descending=False):
+    sorted_scores = scores.sort(descending=descending).values
+    return torch.softmax(-(sorted_scores[:, None] - scores[None, :]).abs() / tau_s, dim=1)
+
+
+def eq_3_similarity(b, b_hat):
+    return b @ b_hat.T / (2 * b.shape[1]) + 0.5
+
+
+def eq_4_permutations(S, tau_s, **options):
+    return [eq_1_softsort(-s, tau_s, **options) for s in S]
+
+
+def eq_5_sorted_latents(P, Z):
+    return [p @ Z for p in P]
+
+
+def eq_6_sorted_nce(E, Z_hat, m, tau_c, multi_label=False):
+    total = 0.0
+    for rows, anchor in zip(E, Z_hat, strict=True):
+        kappa = torch.exp(nn.functional.cosine_similarity(rows, anchor[None]) / tau_c)
+        for j in range(m):
+            others = kappa.sum() - kappa[j] if multi_label else kappa[m:].sum()
+            total = total - torch.log(kappa[j] / (kappa[j] + others))
+    return total / (m * len(E))
+
+
+def written_out(objective, encoder, views, query_view="anchor", m=2, tau_c=0.2, multi_label=False):
+    """SortedNCE of a batch by eqs. 2 to 6, with the gradient of eq. 2, db / dh = 1."""
+    h = [torch.tanh(encoder.head(view)) for view in views]
+    b = [a + (torch.where(a >= 0, 1.0, -1.0) - a).detach() for a in h]
+    Z = [a / a.norm(dim=1, keepdim=True) for a in (b if objective.latent is None else map(objective.latent, views))]
+    S = eq_3_similarity(*b)
+    P = eq_4_permutations(S if query_view == "items" else S.T, 1 / NBITS)
+    return eq_6_sorted_nce(eq_5_sorted_latents(P, Z[0]), Z[1], m, tau_c, multi_label)
+
+
+def gradients_of(loss, encoder):
+    return torch.autograd.grad(loss, list(encoder.parameters()))
+
+
+@pytest.mark.parametrize("query_view", ["items", "anchor"])
+@pytest.mark.parametrize("variant", ["full", "multi_label", "single_bottleneck"])
 @pytest.mark.parametrize(("m", "tau"), [(1, 0.2), (2, 0.1), (5, 0.5)])
-def test_loss_follows_the_formulas(variant, m, tau):
-    objective, encoder, views = make(variant, n_positives=m, temperature=tau, quantization_weight=0.3)
+def test_loss_is_that_of_equations_3_to_6(variant, query_view, m, tau):
+    options = {"query_view": query_view, "n_positives": m, "temperature": tau, "quantization_weight": 0.0}
+    objective, encoder, views = make(variant, **options)
+    expected = written_out(objective, encoder, views, query_view, m, tau, variant == "multi_label")
+    assert loss_of(objective, encoder, views[0]).item() == pytest.approx(expected.item(), abs=1e-10)
+
+
+@pytest.mark.parametrize("query_view", ["items", "anchor"])
+@pytest.mark.parametrize("variant", ["full", "single_bottleneck"])
+def test_gradient_is_that_of_equations_3_to_6(variant, query_view):
+    """In a batch without a tie at rank m, where ours shares the gradient and a sort does not."""
+    options = {"n": 4, "query_view": query_view, "n_positives": 2, "quantization_weight": 0.0}
+    made = next(made for seed in range(100) if separated(*(made := make(variant, seed=seed, **options)), query_view))
+    expected = gradients_of(written_out(*made, query_view), made[1])
+    assert max(gradient.abs().max() for gradient in expected) > 1e-3
+    for gradient, other in zip(gradients_of(loss_of(*made[:2], made[2][0]), made[1]), expected, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-8, atol=1e-10)
+
+
+def separated(objective, encoder, views, query_view, m=2):
+    """Whether each query has different similarities at the ranks m and m + 1."""
+    S = eq_3_similarity(*(torch.where(encoder.head(view) >= 0, 1.0, -1.0).double() for view in views))
+    ranked = (S if query_view == "items" else S.T).sort(descending=True).values
+    return bool((ranked[:, m - 1] > ranked[:, m]).all())
+
+
+def test_row_one_of_equation_4_is_the_most_similar_item_if_the_sort_ascends():
+    scores = torch.rand(20, generator=torch.Generator().manual_seed(0))
+    (ascending,), (descending,) = (eq_4_permutations([scores], 0.01, descending=way) for way in (False, True))
+    assert ascending[0].argmax() == scores.argmax()
+    assert descending[0].argmax() == scores.argmin()
+    levels, _ = _tied_levels((20 - scores.argsort().argsort())[None].double(), 20)
+    assert _soft_permutation(levels, levels)[0, 0].argmax() == 0
+
+
+def test_quantization_loss_is_the_mean_of_norms_of_rows():
+    """The paper prints norms of n x nbits matrices over 2n: of equal rows, sqrt(n) times less than the mean of norms."""
+    n, H = 50, [draw(1, NBITS, seed=seed).tanh().expand(50, NBITS) for seed in (0, 1)]
+    B = [torch.where(h >= 0, 1.0, -1.0) for h in H]
+    rows = sum(torch.linalg.vector_norm(b - h, dim=1).sum() for b, h in zip(B, H, strict=True)) / (2 * n)
+    matrices = sum(torch.linalg.matrix_norm(b - h) for b, h in zip(B, H, strict=True)) / (2 * n)
+    assert _quantization_loss(torch.cat(H)).item() == pytest.approx(rows.item(), rel=1e-12)
+    assert rows.item() == pytest.approx(math.sqrt(n) * matrices.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("query_view", ["items", "anchor"])
+def test_hard_sort_gathers_by_argsort(query_view):
+    objective, encoder, views = make("hard_sort", query_view=query_view, quantization_weight=0.3)
     h, b, z = views_of(objective, encoder, views)
-    similarities = b[0] @ b[1].T / (2 * NBITS) + 0.5
-    if variant == "hard_sort":
-        E = z[0][np.argsort(-similarities.T, axis=1, kind="stable")]
-    else:
-        E = unit(whole_soft_permutation(similarities.T, NBITS) @ z[0])
+    S = b[0] @ b[1].T / (2 * NBITS) + 0.5
+    E = z[0][np.argsort(-(S if query_view == "items" else S.T), axis=1, kind="stable")]
     n = len(views[0])
     L_R = sum(np.linalg.norm(b[v][i] - h[v][i]) for v in (0, 1) for i in range(n)) / (2 * n)
-    expected = plain_sorted_nce(E, z[1], m, tau, variant == "multi_label") + 0.3 * L_R
+    expected = plain_sorted_nce(E, z[1], 2, 0.2) + 0.3 * L_R
     assert loss_of(objective, encoder, views[0]).item() == pytest.approx(expected, abs=1e-10)
 
 
@@ -171,14 +261,6 @@ def test_simclr_of_weighted_codes_follows_its_formula():
         kappa = np.exp(E @ E[i] / 0.5)
         total -= np.log(kappa[(i + n) % (2 * n)] / (kappa.sum() - kappa[i]))
     assert loss_of(objective, encoder, views[0]).item() == pytest.approx(total / (2 * n), abs=1e-10)
-
-
-def test_single_bottleneck_sorts_the_codes():
-    objective, encoder, views = make("single_bottleneck", quantization_weight=0.0)
-    codes = [np.where(encoder.head(view).detach().numpy() >= 0, 1.0, -1.0) for view in views]
-    P = whole_soft_permutation(codes[1] @ codes[0].T / (2 * NBITS) + 0.5, NBITS)
-    expected = plain_sorted_nce(unit(P @ codes[0]), unit(codes[1]), 2, 0.2)
-    assert loss_of(objective, encoder, views[0]).item() == pytest.approx(expected, abs=1e-10)
 
 
 def test_sorted_nce_bears_a_low_temperature():
@@ -274,6 +356,7 @@ def test_pipeline_and_search(digits):
         ("quantization_weight", -0.1),
         ("augment", None),
         ("own_view", "last"),
+        ("query_view", "both"),
     ],
 )
 def test_bad_options(digits, name, value):
