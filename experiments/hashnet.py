@@ -4,6 +4,7 @@
     python experiments/hashnet.py                    # every task, three random splits
     python experiments/hashnet.py --tasks linear     # the tasks whose name contains linear
     python experiments/hashnet.py --tasks numbers    # when do the weights of the pairs gain?
+    python experiments/hashnet.py --convergence      # the loss L of the codes after each epoch, one split
 
 32 bits, protocol "5k", default settings. In the "imbalanced" tasks the training set keeps a
 proportion of 0.6 ** c of the samples of class c. quality.py runs TALR on the same splits with the
@@ -11,6 +12,10 @@ same encoders. In the "numbers" tasks a sample is two digits of USPS side by sid
 number, one of 100, or the first digit, one of 10, so that 1 or 10 % of the pairs are similar. They
 have 30 epochs. "mean_activation" is the mean size of the activations of the training samples. The
 results are in experiments/results/hashnet.json.
+
+"--convergence" measures the loss L of the codes (eqs. 2 and 4, over the sum of the weights) after each of 50 epochs, on
+1,000 training samples of USPS. The theorems of the paper say that L does not change between two stages and decreases
+within a stage. The results are in experiments/results/hashnet_convergence.json.
 """
 
 import argparse
@@ -79,11 +84,66 @@ def run_task(task, dataset, backbone, change, variants, n_seeds):
     return results
 
 
+def loss_of_codes(codes, y, scale):
+    """L of codes of -1 and 1: eq. 4 with the weights of eq. 2, over the sum of the weights."""
+    similar = y[:, None] == y
+    different = ~np.eye(len(y), dtype=bool)
+    n_similar = np.count_nonzero(similar & different)
+    ratio = (len(y) * (len(y) - 1) - n_similar) / n_similar
+    weights = different * np.where(similar, ratio, 1.0)
+    theta = scale * codes @ codes.T
+    return float((weights * (np.logaddexp(0, theta) - similar * theta)).sum() / weights.sum())
+
+
+class LossPerEpoch:
+    """Callback that measures L of training samples after each epoch."""
+
+    def __init__(self, X, y):
+        self.X, self.y, self.log_ = X, y, []
+
+    def setup(self, estimator, context):
+        """Begin a new log."""
+        self.log_ = []
+
+    def teardown(self, estimator, context):
+        """Keep the log."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Do nothing before an epoch."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        """Measure one epoch, and never stop."""
+        if fitted_estimator is not None:  # not at the end of the fit
+            codes = np.where(fitted_estimator.project(self.X) >= 0, 1.0, -1.0)
+            self.log_.append(loss_of_codes(codes, self.y, fitted_estimator._objective().scale))
+        return False
+
+
+def run_convergence(n_epochs=50):
+    """Store L after each epoch, with the number and the largest of its rises."""
+    data = load_dataset("usps", protocol="5k", random_state=0)
+    for task, backbone in (("usps linear", None), ("usps mlp", "mlp")):
+        log = LossPerEpoch(data.X_train[:1000], data.y_train[:1000])
+        hasher = HashNetHasher(NBITS, backbone=backbone, n_epochs=n_epochs, random_state=0, store_database=False)
+        hasher.set_callbacks(log).fit(data.X_train, data.y_train)
+        rises = [float(rise) for rise in np.diff(log.log_) if rise > 0]
+        result = {"task": task, "variant": "full", "seed": 0, "loss_per_epoch": log.log_}
+        result |= {"first": log.log_[0], "last": log.log_[-1]}
+        result |= {"n_rises": len(rises), "largest_rise": max(rises, default=0.0)}
+        print(f"{task:12} L {result['first']:.4f} to {result['last']:.4f}, ", end="")
+        print(f"{len(rises)} of {n_epochs - 1} epochs rise, by at most {result['largest_rise']:.1e}", flush=True)
+        store(RESULTS / "hashnet_convergence.json", [result], ("task", "variant"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", default="", help="only tasks whose name contains this")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--convergence", action="store_true", help="measure the loss of the codes after each epoch")
     options = parser.parse_args()
+    if options.convergence:
+        run_convergence()
+        return
     for task in TASKS:
         if options.tasks in task[0]:
             store(RESULTS / "hashnet.json", run_task(*task, options.seeds), ("task", "variant"))

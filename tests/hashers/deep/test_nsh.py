@@ -230,7 +230,7 @@ def test_row_one_of_equation_4_is_the_most_similar_item_if_the_sort_ascends():
 
 
 def test_quantization_loss_is_the_mean_of_norms_of_rows():
-    """The paper prints norms of n x nbits matrices over 2n: of equal rows, sqrt(n) times less than the mean of norms."""
+    """The paper prints norms of matrices over 2n: with equal rows sqrt(n) times less than the mean of norms."""
     n, H = 50, [draw(1, NBITS, seed=seed).tanh().expand(50, NBITS) for seed in (0, 1)]
     B = [torch.where(h >= 0, 1.0, -1.0) for h in H]
     rows = sum(torch.linalg.vector_norm(b - h, dim=1).sum() for b, h in zip(B, H, strict=True)) / (2 * n)
