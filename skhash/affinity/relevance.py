@@ -186,10 +186,10 @@ class Relevance:
         --------
         >>> import numpy as np
         >>> from skhash.affinity import Relevance
-        >>> relevance = Relevance.of([[1, 1, 0], [1, 1, 1], [0, 0, 1]])
+        >>> relevance = Relevance.of([[1, 1], [1, 0], [0, 1]])
         >>> relevance.levels(np.array([0, 2]))
-        (array([[2, 2, 0],
-               [0, 1, 1]], dtype=uint32), array([0, 1, 2]))
+        (array([[2, 1, 1],
+               [1, 0, 1]], dtype=uint32), array([0, 1, 2]))
         """
         affinity, takes_all = self.affinity, columns is None or getattr(self.affinity, "depends_on_all_items", False)
         a = self._rows if rows is None else self._rows[rows]
