@@ -1,7 +1,9 @@
 """What scikit-learn's validation does not say: each error names the argument or the file, and the remedy."""
 
+import functools
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -334,6 +336,20 @@ def resolve_device(device: "str | torch.device") -> "torch.device":
         available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         raise ValueError(f"`device` must be available, one of {available}. Got {str(device)!r} instead.") from error
     return resolved
+
+
+def is_cpu(device: Any) -> bool:
+    """Whether a value of the parameter `device` is the CPU. torch is imported only if there may be a GPU."""
+    if device == "auto" and "torch" not in sys.modules and not _may_have_gpu():
+        return True
+    return str(device) == "cpu" or resolve_device(device).type == "cpu"
+
+
+@functools.cache
+def _may_have_gpu() -> bool:
+    """Whether this machine has the driver of a GPU."""
+    paths = "/dev/nvidiactl", "/dev/dxg", "/dev/kfd"  # of Linux, of Linux inside Windows, and of AMD
+    return sys.platform == "win32" or any(map(os.path.exists, paths))
 
 
 def on_host(X: Any) -> Any:

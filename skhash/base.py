@@ -423,7 +423,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _cut(self, nbits: int) -> None:
         """Keep the first bits of the fitted attributes."""
-        self._cut_function(nbits)
+        self.function_ = self.function_.first(nbits)
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             for array in getattr(hint, "__metadata__", ()):
                 axes = array.shape.split() if isinstance(array, Array) else ()
@@ -432,10 +432,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                     setattr(self, name, getattr(self, name)[first].copy(order="K"))
         if self.database_ is not None:
             self.database_ = replace(self.database_, codes=first_bits(self.database_.codes, nbits), factors=None)
-
-    def _cut_function(self, nbits: int) -> None:
-        """Keep the first bits of `function_`."""
-        self.function_ = self.function_.first(nbits)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""

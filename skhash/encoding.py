@@ -32,7 +32,7 @@ Slices = Generator[Any, None, None]
 
 def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Concatenate a function of the activations of validated samples over batches."""
-    if not hasher.function_.uses_threads(X.shape[0]):
+    if X.shape[0] <= ENCODE_BATCH_SIZE and not hasher.function_.uses_threads(X.shape[0]):
         return function(check_activations(hasher._activations(X), hasher))
     with hasher._environment():
         batches = (hasher._activations(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))

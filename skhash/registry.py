@@ -483,6 +483,9 @@ HASHERS: dict[str, str] = dict(
 FUNCTIONS: dict[str, str] = {
     "LinearFunction": "skhash.functions.linear.LinearFunction",
     "DenseFunction": "skhash.functions.linear.DenseFunction",
+    "NetworkFunction": "skhash.functions.network.NetworkFunction",
+    "QueryFunction": "skhash.functions.reconstruction.QueryFunction",
+    "ReconstructionFunction": "skhash.functions.reconstruction.ReconstructionFunction",
     "KernelFunction": "skhash.functions.kernel.KernelFunction",
     "SpectralFunction": "skhash.hashers.shallow.spectral.SpectralFunction",
     "SphericalFunction": "skhash.hashers.shallow.spherical.SphericalFunction",

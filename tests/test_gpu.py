@@ -33,7 +33,7 @@ def share_of_equal_bits(hasher, X):
 
 def clone_on(hasher, device):
     moved = clone(hasher).set_params(device=device)
-    moved.__dict__.update({key: value for key, value in vars(hasher).items() if key not in ("device", "_cache")})
+    moved.__dict__.update({key: value for key, value in vars(hasher).items() if key != "device"})
     return moved
 
 

@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str] | None] = {
     "encoding": None,
     "base": None,
     "engine": set(),
+    "functions.network": {"codes", "functions", "engine"},
     "hashers.ranking_lists": None,
     "hashers.shallow": None,
     "hashers.structhash": None,

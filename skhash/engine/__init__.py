@@ -4,7 +4,7 @@ from skhash._validation import evenly_spaced, resolve_device
 from skhash.engine.augment import corrupt, crop_and_flip, moco_v2, two_views
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import ArraySubset, DatasetArray, batch_tensor, unit_of
-from skhash.engine.encoder import Encoder, NumpyEncoder
+from skhash.engine.encoder import Encoder
 from skhash.engine.layers import Smoothing, are_tags
 from skhash.engine.networks import Network, is_network, is_pretrained, load_network, without_weights
 from skhash.engine.objective import Objective
@@ -16,7 +16,6 @@ __all__ = [
     "DatasetArray",
     "Encoder",
     "Network",
-    "NumpyEncoder",
     "Objective",
     "Schedule",
     "Smoothing",

@@ -1,7 +1,7 @@
 """The encoder: centered and scaled samples, a backbone, and a hash layer with one output per bit."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -330,76 +330,3 @@ class Encoder(nn.Module):
             self.hash.weight.data = self.backbone(self.hash.weight.data)
             self.backbone = nn.Identity()
         return self
-
-
-N_MAX_PRODUCTS = 2**20  # number of multiplications, about a millisecond
-N_MAX_INPUTS = 2**13  # of a layer; OpenBLAS uses threads for inner products of more than 10,000 values
-
-
-class DenseLayer(NamedTuple):
-    """Linear map (n_outputs, n_inputs) plus bias in numpy, with negative outputs set to 0 if it is rectified."""
-
-    weight: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
-    is_rectified: bool = False
-
-    def __call__(self, inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Outputs of shape (n, n_outputs)."""
-        if self.weight.shape[1] <= N_MAX_INPUTS:
-            products = np.vecdot(inputs[:, None], self.weight)
-        else:
-            products = np.einsum("ij,kj->ik", inputs, self.weight)
-        outputs: npt.NDArray[np.float32] = products + self.bias
-        return np.maximum(outputs, 0) if self.is_rectified else outputs
-
-
-class NumpyEncoder:
-    """Activations by an encoder of dense layers in numpy, without threads; other layers raise TypeError.
-
-    The encoder must be in evaluation mode, and its weights must not change.
-    """
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
-        self.mean, self.scale = encoder.mean.numpy(), encoder.scale.numpy()
-        self.layers: list[DenseLayer] = []  # the last one makes activations
-        backbone = encoder.backbone
-        for module in (*(backbone if isinstance(backbone, nn.Sequential) else [backbone]), encoder.hash, encoder.norm):
-            self._add(module)
-        self.n_products = sum(layer.weight.size for layer in self.layers)
-
-    def _add(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Linear):
-            weight: npt.NDArray[np.float32] = module.weight.detach().numpy()
-            bias = np.zeros(len(weight), np.float32) if module.bias is None else module.bias.detach().numpy()
-            self.layers.append(DenseLayer(weight, bias))
-        elif isinstance(module, nn.BatchNorm1d) and self.layers:
-            (weight, bias, _), (gain, shift) = self.layers[-1], _gain_and_shift(module)
-            folded = (gain[:, None] * weight).astype(np.float32), (gain * bias + shift).astype(np.float32)
-            self.layers[-1] = DenseLayer(*folded)
-        elif isinstance(module, nn.ReLU) and self.layers:
-            self.layers[-1] = self.layers[-1]._replace(is_rectified=True)
-        elif not isinstance(module, nn.Identity | nn.Dropout):
-            raise TypeError(f"`encoder` must have dense layers only. Got {type(module).__name__} instead.")
-
-    def __call__(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Activations of shape (n, nbits) of samples of shape (n, n_features)."""
-        return self.layers[-1](self.features(X))
-
-    def features(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Outputs of the backbone, of shape (n, width)."""
-        outputs: npt.NDArray[np.float32] = (self.read(X) - self.mean) / self.scale
-        for layer in self.layers[:-1]:
-            outputs = layer(outputs)
-        return outputs
-
-    def read(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Samples minus the offset, see :meth:`Encoder.read`."""
-        return np.asarray(X if self.offset is None else X - self.offset, np.float32)
-
-
-def _gain_and_shift(norm: nn.BatchNorm1d) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Factor and summand of a batch norm in evaluation mode."""
-    values = {name: value.double().numpy() for name, value in norm.state_dict().items()}
-    gain = values.get("weight", 1.0) / np.sqrt(values["running_var"] + norm.eps)
-    return gain, values.get("bias", 0.0) - values["running_mean"] * gain

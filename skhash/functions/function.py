@@ -109,6 +109,16 @@ class HashFunction(Protocol):
             If the function cannot be stored as arrays.
         """
 
+    def given(self) -> dict[str, Any]:
+        """What no file holds, by name: what :meth:`from_arrays` takes beside the arrays.
+
+        Returns
+        -------
+        dict of str to object
+            The module of a backbone; mostly nothing.
+        """
+        return {}
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
         """Function of the arrays of a file, which may hold anything.

@@ -180,9 +180,7 @@ class DenseFunction(ArrayFunction):
         array of shape (n_samples, n_features), float32
             Samples from which the mean is not yet subtracted.
         """
-        xp: Any = array_namespace(X)
-        X = xp.astype(X if self.offset is None else X - self.offset, xp.float32, copy=False)
-        return to_unit_norm(X) if self.unit_norm else X
+        return read_samples(X, self.offset, self.unit_norm)
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
@@ -243,6 +241,13 @@ def _dense_fields(arrays: Mapping[str, Any]) -> dict[str, Any]:
     if "weight.queries" in arrays:
         fields["query_layer"] = arrays["weight.queries"], arrays["bias.queries"]
     return fields
+
+
+def read_samples(X: Any, offset: Any, unit_norm: bool) -> Any:
+    """Samples in float32 minus an offset, and divided by their norms if asked for."""
+    xp: Any = array_namespace(X)
+    X = xp.astype(X if offset is None else X - offset, xp.float32, copy=False)
+    return to_unit_norm(X) if unit_norm else X
 
 
 def to_unit_norm(X: Any) -> Any:

@@ -248,7 +248,10 @@ def load(
     inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
     if backbone is not None:
         try:
-            _ = first._module if getattr(first, "network", None) is backbone else inner._module()
+            if getattr(first, "network", None) is backbone:
+                _ = first._module
+            elif hasattr(inner.function_, "check"):
+                inner.function_.check()
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"`backbone` does not fit the weights in {path}: {error}") from error
     if inner is not None and "hasher" not in decoder.used:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, as_count, is_count, qualified_name, resolve_device
+from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
 from skhash.codes import MAX_NBITS
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
@@ -159,7 +159,7 @@ def _check_function(hasher: Any) -> None:
     function, shape = hasher.function_, getattr(hasher, "input_shape_", (getattr(hasher, "n_features_in_", 0),))
     require(isinstance(function, HashFunction), "function_", "a hash function", function)
     if qualified_name(type(function)) in FUNCTIONS.values():
-        type(function).from_arrays(function.arrays())  # `save` refuses what `load` would refuse
+        type(function).from_arrays(function.arrays(), **function.given())  # `save` refuses what `load` would refuse
     require(function.shape == shape, "function_", f"a function of samples of shape {shape}", function)
 
 
@@ -254,7 +254,7 @@ def _defaults(header: dict[str, Any]) -> dict[str, str]:
 def available_device(saved: Any, given: Any) -> Any:
     """The given device, which must be available, or the saved one if it is available."""
     try:
-        resolve_device(saved if given is None else given)
+        is_cpu(saved if given is None else given)  # without torch, if there is no GPU
     except ValueError as error:
         if given is not None:
             raise ArgumentError(str(error)) from error

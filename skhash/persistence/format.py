@@ -73,7 +73,8 @@ class Encoder:
             fields = {name: field for name, field in vars(value).items() if name[0] != "_"}
             return {"$affinity": name, "fields": self.encode(fields, where)}
         if FUNCTIONS.get(name) == qualified_name(type(value)):
-            return {"$function": name, "arrays": self.encode(value.arrays(), where)}
+            arrays, given = self.encode(value.arrays(), where), self.encode(value.given(), where)
+            return {"$function": name, "arrays": arrays} | ({"given": given} if given else {})
         parameter = where.split(".")[-1].rstrip("_")
         if callable(value) and parameter in GIVEN:
             return {"$given": qualified_name(value), "name": parameter}
@@ -141,8 +142,8 @@ class Decoder:
                 return dict(self.decode(pairs))
             case {"$affinity": kind, "fields": dict(fields), **rest} if kind in AFFINITIES and not rest:
                 return self._affinities.setdefault(json.dumps(value), _affinity(kind, self.decode(fields)))
-            case {"$function": kind, "arrays": dict(arrays), **rest} if kind in FUNCTIONS and not rest:
-                return _function(kind, self.decode(arrays))
+            case {"$function": kind, "arrays": dict(arrays), **rest} if kind in FUNCTIONS and rest.keys() <= {"given"}:
+                return _function(kind, self.decode(arrays), self.decode(rest.get("given", {})))
             case {"$given": str(kind), "name": str(name), **rest} if not rest:
                 return self._take_given(kind, name)
         raise ValueError(f"there is no value of {sorted(value)}.")
@@ -168,11 +169,11 @@ def _viewed(content: npt.NDArray[Any], dtype: str, shape: list[Any]) -> npt.NDAr
     return with_shape(np.frombuffer(content.tobytes(), kind), shape).copy()
 
 
-def _function(kind: str, arrays: dict[str, Any]) -> Any:
+def _function(kind: str, arrays: dict[str, Any], given: dict[str, Any]) -> Any:
     """Function of a hasher, which checks its arrays."""
     for key, array in arrays.items():
         require(type(array) is np.ndarray, f"function_.{key}", "an array", array)
-    return import_class(FUNCTIONS[kind]).from_arrays(arrays)
+    return import_class(FUNCTIONS[kind]).from_arrays(arrays, **given)
 
 
 def _sparse_matrix(kind: Any, shape: tuple[int, int], parts: Any) -> Any:

@@ -62,8 +62,14 @@ def scaler(name, value):
     return lambda header, tensors: header["scaler"]["fitted"].update({name: value})
 
 
-def architecture(changes):
-    return lambda header, tensors: header["fitted"]["_architecture"].update(changes)
+def network(name, value):
+    """Change an array of the function of a network."""
+
+    def change(header, tensors):
+        where = header["fitted"]["function_"]["arrays"][name]["$array"]
+        tensors[where] = value(tensors[where]) if callable(value) else value
+
+    return change
 
 
 def tensor(name, change):
@@ -127,7 +133,7 @@ ATTACKS = {
     ),
     "lengths of zero": ("spectral", tensor("function_.lengths", np.zeros_like), "`project` must be finite"),
     "negative weights": ("structhash", tensor("bit_weights_", lambda a: -a - 1), "`bit_weights_` must be at least 0"),
-    "a feature of another network": ("talr", fitted("input_shape_", {"$tuple": [7]}), "input_shape_"),
+    "a feature of another network": ("talr", fitted("input_shape_", {"$tuple": [7]}), r"samples of shape \(7,\)"),
     "no function": ("itq", fitted("function_", None), "`function_` must be a hash function"),
     "a function of a class": ("itq", fitted("function_.$function", "ITQHasher"), "there is no value"),
     "a method of a function": ("itq", fitted("function_.arrays.first", 1), "`function_.first` must be an array"),
@@ -138,8 +144,19 @@ ATTACKS = {
     ),
     "a function of other samples": ("itq", of_fewer_features, "of samples"),
     "a database of something": ("itq", fitted("database_.other", 1), "`database_` must be a dict"),
-    "a huge image": ("images", fitted("input_shape_", {"$tuple": [1, 2**20, 2**20]}), "input_shape_"),
-    "a length that is a float": ("images", architecture({"shape": {"$tuple": [1.0, 2, 3]}}), "_architecture"),
+    "a huge image": ("images", network("shape", np.array([1, 2**20, 2**20])), "must have 1 to 16,777,216 values"),
+    "an image without pixels": ("images", network("shape", lambda a: 0 * a), "must have 1 to 16,777,216 values"),
+    "an image of another size": ("images", network("shape", lambda a: a + 1), "`function_.weights"),
+    "a length that is a float": ("images", fitted("input_shape_", {"$tuple": [1.0, 2, 3]}), "input_shape_"),
+    "a network of another dtype": (
+        "images",
+        network("weights.hash.bias", lambda a: a.astype(np.float64)),
+        "`function_.weights.hash.bias` must be of float32",
+    ),
+    "bits without a map": ("images", network("weights.hash.weight", lambda a: a[:0]), "1 to 65536 rows"),
+    "a network of NaN values": ("images", network("weights.hash.weight", with_nan), "must be finite"),
+    "weights to train on of other bits": ("talr", tensor("weights_.hash.weight", lambda a: a[1:]), "`weights_"),
+    "parameters that are not fixed": ("talr", fitted("_fixed", {}), "`_fixed` must have"),
     "bits without cuts": ("structhash", fitted("history_", [{"bit": 1}]), "n_iter"),
     "a network without weights": ("talr", fitted("weights_", {}), "weights_"),
     "an affinity of NaN": ("ksh", fitted("affinity_", NAN_AFFINITY), "finite"),

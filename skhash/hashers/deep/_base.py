@@ -1,11 +1,12 @@
 """DeepHasher: the base class of methods that train a torch encoder on an objective."""
 
 import math
+import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +15,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skhash._compat import fit_context
-from skhash._files import as_arrays, as_tensors
 from skhash._threads import is_forked, one_thread
 from skhash._validation import (
+    OPTIONAL,
+    Array,
+    as_count,
     check_channels,
     check_kind,
     check_same_shape,
     evenly_spaced,
+    is_cpu,
     is_dataset,
     is_module,
     python_ints,
-    qualified_name,
     resolve_device,
 )
 from skhash.affinity import Relevance, SharedLabelsAffinity
 from skhash.base import BaseHasher, InterruptedFit
-from skhash.functions import HashFunction
+from skhash.functions import ArrayFunction, HashFunction
 from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._parameters import (
     CONSTRAINTS,
@@ -40,13 +43,11 @@ from skhash.hashers.deep._parameters import (
     document,
     list_parameters,
 )
-from skhash.hashers.deep._stored import StoredMixin
-from skhash.persistence.identity import identify
 
 if TYPE_CHECKING:
     import torch
 
-    from skhash.engine import Encoder, NumpyEncoder, Objective, Trainer
+    from skhash.engine import Encoder, Objective, Trainer
     from skhash.hashers.deep._checkpoints import TrainingFile
 
 # Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
@@ -55,10 +56,9 @@ LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
-N_COMPARED = 1000  # samples that several processes compare at most
 
 
-class DeepHasher(StoredMixin, BaseHasher):
+class DeepHasher(BaseHasher):
     """A hasher whose activations are the outputs of a torch encoder.
 
     A subclass lists its own parameters in `__init__`, gives the shared ones to that of this class, and
@@ -95,7 +95,15 @@ class DeepHasher(StoredMixin, BaseHasher):
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm = False  # whether each output is normalized over the batch
-    _fitted_private = ("_nbits", "_architecture", "_fixed", "_stream")
+    _fitted_private = ("_fixed", "_stream")
+
+    settings_: dict[str, Any]
+    weights_: dict[str, npt.NDArray[Any]]
+    history_: list[dict[str, Any]]
+    n_epochs_: int
+    input_shape_: tuple[int, ...]
+    _fixed: dict[str, Any]
+    _stream: Annotated[dict[str, Any], OPTIONAL]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -213,6 +221,7 @@ class DeepHasher(StoredMixin, BaseHasher):
         [1, 2, 3]
         """
         from skhash.engine import seeded
+        from skhash.hashers.deep._checkpoints import capture_state, check_same_training, check_unchanged, restore_state
 
         with self._restored_on_failure(), python_ints(self):
             is_first = not hasattr(self, "weights_")
@@ -221,7 +230,7 @@ class DeepHasher(StoredMixin, BaseHasher):
                 check_unchanged({name: getattr(self, name) for name in fixed}, fixed)
             X, targets, relevance = self._validate_fit_data(X, y, reset=is_first)
             if is_first:
-                self._nbits, self.history_ = int(self.nbits), []
+                self.history_ = []
                 self.affinity_ = None if relevance is None else relevance.affinity
             else:
                 self._check_kind_of_targets(targets)
@@ -238,7 +247,7 @@ class DeepHasher(StoredMixin, BaseHasher):
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
-            rng, seed = self._draw_seed()
+            rng, seed = self._draw_seed(check_random_state(self.random_state))
             with self._environment(), seeded(seed, device, self.deterministic):
                 encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device, training=True)
                 order = np.random.default_rng(seed)
@@ -265,12 +274,6 @@ class DeepHasher(StoredMixin, BaseHasher):
         from skhash.engine import Encoder
 
         return Encoder(*args, **options)
-
-    def _numpy_encoder(self, encoder: "Encoder") -> "NumpyEncoder":
-        """Encoder in numpy of an encoder with dense layers."""
-        from skhash.engine import NumpyEncoder
-
-        return NumpyEncoder(encoder)
 
     def _kind(self) -> str:
         """Key of the recipe in `_recipes`."""
@@ -360,7 +363,6 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine import count_batches, is_pretrained
 
-        self._nbits = int(self.nbits)
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
         recipe["backbone_lr_scale"] = self._network_scale if is_pretrained(self.backbone) else 1.0
@@ -401,11 +403,12 @@ class DeepHasher(StoredMixin, BaseHasher):
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])
 
-    def _draw_seed(self, file: "TrainingFile | None" = None) -> tuple[np.random.RandomState, int]:
+    def _draw_seed(
+        self, rng: np.random.RandomState, file: "TrainingFile | None" = None
+    ) -> tuple[np.random.RandomState, int]:
         """Generator of the initial weights, and the seed of all other draws, both from `random_state`."""
         from skhash.engine.runtime import from_first
 
-        rng = check_random_state(self.random_state)
         seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
         seed = seed if file is None else file.begin(seed)
         return rng if self.random_state is not None else np.random.RandomState(seed), seed
@@ -439,13 +442,18 @@ class DeepHasher(StoredMixin, BaseHasher):
 
         from skhash.engine import seeded, without_weights
 
-        options = {"backbone": without_weights(self._architecture["backbone"])}
-        options["pretrained"] = "feature_mean" in self.weights_
+        options: dict[str, Any] = {
+            "backbone": without_weights(self._fixed["backbone"]),
+            "batch_norm": self._batch_norm,
+            "n_directions": len(self.weights_.get("backbone.gains", ())) if self._fixed["backbone"] is None else 0,
+            "has_offset": "offset" in self.weights_,
+            "pretrained": "feature_mean" in self.weights_,
+        }
         if training:
             options |= {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
             options["mixed_precision"] = self.mixed_precision
         with seeded(0, device):  # restores the global generators; the initial weights are replaced
-            encoder = self._new_encoder(**(self._architecture | options))
+            encoder = self._new_encoder(self.input_shape_, len(self.weights_["hash.weight"]), **options)
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
         return encoder.to(device)
 
@@ -485,13 +493,13 @@ class DeepHasher(StoredMixin, BaseHasher):
         self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, resume: bool = False
     ) -> HashFunction:
         from skhash.engine import seeded
-        from skhash.hashers.deep._checkpoints import TrainingFile
+        from skhash.hashers.deep._checkpoints import TrainingFile, check_same_training
 
         check_same_training(self, X, self._targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
         file = None if self.checkpoint is None else TrainingFile(self, X, self._targets, resume)
-        rng, seed = self._draw_seed(file)
+        rng, seed = self._draw_seed(rng, file)
         order = np.random.default_rng(seed)
         train, early_stopping = X, None
         if self.early_stopping:
@@ -509,9 +517,10 @@ class DeepHasher(StoredMixin, BaseHasher):
             except KeyboardInterrupt as interrupt:
                 if was_fitted or not self.history_:
                     raise
+                self.function_ = self._function()
                 self._store_database(X, self._targets)
                 raise InterruptedFit from interrupt
-        return self.function_
+            return self._function()
 
     def _hold_out(self, X: Any, relevance: Relevance | None, order: np.random.Generator) -> EarlyStopping:
         if self._targets is None:
@@ -546,7 +555,7 @@ class DeepHasher(StoredMixin, BaseHasher):
                 entry |= self._measure_stage(trainer)
             weights = trainer.encoder.state_dict()
             if early_stopping is None or early_stopping.improves(trainer.encoder, entry):
-                self._store_weights(weights)
+                self._keep_weights(weights)
             self.history_.append(entry)
             self.n_epochs_ = len(self.history_)
             if file is not None:
@@ -563,19 +572,47 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- store
 
-    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
+    def _keep_weights(self, weights: "dict[str, torch.Tensor]") -> None:
+        """Set `weights_`, from which the function is made when the hasher becomes usable."""
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
-        self._architecture = {
-            "shape": self.input_shape_,
-            "nbits": len(weights["hash.weight"]),
-            "backbone": self.backbone,
-            "batch_norm": self._batch_norm,
-            "n_directions": len(weights.get("backbone.gains", ())) if self.backbone is None else 0,
-            "has_offset": "offset" in weights,
-        }
 
-    def _cut_function(self, nbits: int) -> None:
-        self._nbits = nbits
+    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
+        self._keep_weights(weights)
+        self.function_ = self._function()
+
+    def _function(self) -> HashFunction:
+        """Function of `weights_`: layers of arrays for vectors without a network of the user, else a network."""
+        from skhash.functions import DenseFunction
+        from skhash.functions.network import NetworkFunction, dense_layers
+
+        encoder = self._trained_encoder()
+        offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
+        if self._is_dense():
+            layers, spread = dense_layers(encoder), encoder.scale.numpy()
+            return DenseFunction(encoder.mean.numpy(), layers, offset=offset, spread=spread)
+        weights = {name: self.weights_[name] for name in encoder.state_dict() if name != "offset"}
+        return NetworkFunction(self.input_shape_, weights, self._fixed["backbone"], offset=offset)
+
+    def _trained_encoder(self) -> Any:
+        """Encoder of `weights_` for hashing, without the smoothing that only training needs."""
+        import torch
+
+        with self._environment():
+            return self._rebuild_encoder(torch.device("cpu")).fold().eval()
+
+    def _is_dense(self) -> bool:
+        """Whether the function of the weights consists of arrays."""
+        return self._fixed["backbone"] in (None, "mlp") and len(self.input_shape_) == 1
+
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        if missing := set(FIXED) - self._fixed.keys():
+            raise ValueError(f"`_fixed` must have {sorted(missing)[0]!r}.")
+        for name, shape in {"hash.weight": "n_trained width", "hash.bias": "n_trained", "mean": "..."}.items():
+            Array(shape).check(f"weights_.{name}", self.weights_.get(name), lengths)
+        as_count(lengths["n_trained"], "weights_", "one row per bit", least=lengths["nbits"])
+
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)
         self._fixed = self._fixed | {"nbits": nbits}
         self.__dict__.pop("_stream", None)
         layers = self._layers_of_bits()
@@ -583,7 +620,6 @@ class DeepHasher(StoredMixin, BaseHasher):
             name: value[:nbits].copy() if name.startswith(layers) and value.ndim else value
             for name, value in self.weights_.items()
         }
-        self._architecture = self._architecture | {"nbits": len(self.weights_["hash.weight"])}
 
     def _layers_of_bits(self) -> tuple[str, ...]:
         """Beginnings of the names of weights that have one row per bit, of bits that do not depend on each other."""
@@ -591,62 +627,34 @@ class DeepHasher(StoredMixin, BaseHasher):
 
     # --- hash
 
-    def _module(self) -> "Encoder":
-        """Encoder in evaluation mode on its device, built from `weights_` once."""
-        import torch
+    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
+        return self._run("activations", X)
 
-        device = resolve_device(self.device)
-        cached = getattr(self, "_cache", None)
-        if cached is None or cached[0] is not self.weights_ or cached[1] != device:
-            with self._environment():  # initial weights use OpenMP, which has no threads in a forked process
-                encoder = self._rebuild_encoder(torch.device("cpu")).fold().to(device).eval()
-            is_dense = self.backbone in (None, "mlp") and len(self.input_shape_) == 1
-            in_numpy = self._numpy_encoder(encoder) if is_dense and device.type == "cpu" else None
-            self._cache = cached = (self.weights_, device, encoder, in_numpy)
-        return cached[2]
+    def _run(self, method: str, X: Any) -> npt.NDArray[np.floating]:
+        """Outputs of a method of `function_` for checked samples, on the device of the hasher."""
+        if isinstance(self.function_, ArrayFunction):
+            X = X[:]  # reads a Dataset
+            if is_cpu(self.device):
+                return getattr(self.function_, method)(X)  # type: ignore[no-any-return]
+        from skhash.functions.network import run_on
 
-    @property
-    def function_(self) -> HashFunction:
-        """What maps samples to activations."""
-        if not hasattr(self, "weights_"):
-            raise AttributeError("`function_` must be learned first: call fit.")
-        return EncoderFunction(self)
-
-    @function_.setter
-    def function_(self, function: HashFunction) -> None:
-        pass
-
-    def _project(self, X: Any) -> npt.NDArray[np.floating]:
-        from skhash.hashers.deep._initial_maps import compute_activations
-
-        in_numpy = self._encoder_of_few(X)
-        activations: npt.NDArray[np.floating] = (
-            compute_activations(self._module(), X) if in_numpy is None else in_numpy(X)
-        )
-        return activations[:, : self._nbits]
-
-    def _encoder_of_few(self, X: Any) -> Any:
-        """Encoder in numpy for few samples; None if there is none, or X has many."""
-        from skhash.engine.encoder import N_MAX_PRODUCTS
-
-        self._module()
-        in_numpy = self._cache[3] if isinstance(X, np.ndarray) else None
-        return None if in_numpy is None or len(X) * in_numpy.n_products > N_MAX_PRODUCTS else in_numpy
+        return run_on(resolve_device(self.device), self.function_, method, X)
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
         """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
-        from skhash.engine import own_settings
-
-        is_given = self.backbone not in (None, "mlp", "conv")
-        is_limited = self.deterministic or not is_given or is_forked()
-        with own_settings(), one_thread() if is_limited else nullcontext():
+        is_limited = self.deterministic or self.backbone in (None, "mlp", "conv") or is_forked()
+        with self._settings_of_torch(), one_thread() if is_limited else nullcontext():
             yield
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__().copy()
-        state.pop("_cache", None)
-        return state
+    def _settings_of_torch(self) -> AbstractContextManager[None]:
+        """Context manager in which torch has its default settings; arrays on the CPU do not need torch."""
+        has_arrays = isinstance(getattr(self, "function_", None), ArrayFunction)
+        if "torch" not in sys.modules and has_arrays and is_cpu(self.device):
+            return nullcontext()
+        from skhash.engine import own_settings
+
+        return own_settings()
 
     def __sklearn_clone__(self) -> Self:
         if not is_module(self.backbone):
@@ -654,31 +662,6 @@ class DeepHasher(StoredMixin, BaseHasher):
         from skhash.engine.backbones import clone_with_module
 
         return clone_with_module(self, "backbone")  # type: ignore[no-any-return]
-
-
-class EncoderFunction(HashFunction):
-    """Function of the encoder of a hasher."""
-
-    def __init__(self, hasher: DeepHasher) -> None:
-        self._hasher = hasher
-
-    @property
-    def nbits(self) -> int:
-        """Number of bits."""
-        return self._hasher._nbits
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
-        return self._hasher.input_shape_
-
-    def activations(self, X: Any) -> Any:
-        """Activations of samples."""
-        return self._hasher._project(X)
-
-    def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads."""
-        return self._hasher._encoder_of_few(np.broadcast_to(np.float32(0), (n_samples, 1))) is None
 
 
 list_parameters(DeepHasher)
@@ -692,57 +675,3 @@ def _warn_without_pairs(relevance: Relevance) -> None:
     except ValueError as error:
         message = f"{error} Such samples teach little or nothing: mix the samples of a stream."
         warnings.warn(message, UserWarning, stacklevel=4)
-
-
-def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
-    """Raise ValueError in every process unless all have the same parameters and samples."""
-    from skhash.engine.runtime import gather, n_processes
-    from skhash.hashers.deep._checkpoints import FREE
-
-    if n_processes() == 1:
-        return
-    params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
-    plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
-    chosen = evenly_spaced(len(X), N_COMPARED)
-    some = None if targets is None else targets[chosen]
-    settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
-    identity = identify(settings, X[chosen], some)
-    for rank, other in enumerate(gather(identity)):
-        if rank == 0:
-            first = other
-        elif differing := sorted(name for name in first | other if first.get(name) != other.get(name)):
-            raise ValueError(
-                "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
-                f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."
-            )
-
-
-def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Raise ValueError if a parameter differs from its value in `fixed`, when the weights were learned."""
-    for name, value in fixed.items():
-        given = params[name]
-        if name == "backbone_lr_scale" and not isinstance(given, dict) and 0 not in (given, value):
-            continue  # the backbone is trained with both values
-        if given is not value and given != value:
-            raise ValueError(_message(name, given, value))
-
-
-def capture_state(trainer: "Trainer", fixed: dict[str, Any]) -> dict[str, Any]:
-    """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
-    state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
-    del state["encoder"]
-    return state | {"optimizer_class": qualified_name(trainer.optimizer)}
-
-
-def restore_state(trainer: "Trainer", state: dict[str, Any], optimizer: Any) -> None:
-    """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
-    if qualified_name(trainer.optimizer) != state["optimizer_class"]:
-        raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
-    now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]
-    trainer.load_state_dict(as_tensors(state) | {"encoder": trainer.encoder.state_dict()})
-    for group, values in zip(trainer.optimizer.param_groups, now, strict=True):
-        group.update(values)
-
-
-def _message(name: str, given: Any, value: Any) -> str:
-    return f"`{name}` must stay {value!r} in partial_fit. Got {given!r} instead. Set it back, or fit a new hasher."

@@ -1,13 +1,16 @@
-"""The checkpoint of a fit: what identifies the training, and how it continues."""
+"""What identifies a training, and how it continues: from a checkpoint of `fit`, or in `partial_fit`."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from skhash._files import as_arrays, as_tensors
+from skhash._validation import evenly_spaced, qualified_name
 from skhash.engine import DatasetArray, Trainer
-from skhash.engine.runtime import call_in_first, is_first
+from skhash.engine.runtime import call_in_first, gather, is_first, n_processes
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping
 from skhash.persistence.checkpoints import REMEDY, Checkpoint
@@ -45,7 +48,7 @@ class TrainingFile:
         self.hasher.history_ = self.state["history"]
         if early_stopping is not None:
             early_stopping.best = self.state["best"]
-        self.hasher._store_weights(self.state["weights"])
+        self.hasher._keep_weights(self.state["weights"])
         if isinstance(self.X, DatasetArray):
             warnings.warn(
                 f"The samples of {type(self.X.dataset).__name__} are not compared with those behind "
@@ -88,3 +91,59 @@ def _identity(hasher: Any, X: Any, targets: Any) -> Identity:
     """Identity of the training of a hasher, which has `settings_`: its class, its parameters and the data."""
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
     return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets)
+
+
+# --- several processes, and partial_fit
+
+N_COMPARED = 1000  # samples that several processes compare at most
+
+
+def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
+    """Raise ValueError in every process unless all have the same parameters and samples."""
+    if n_processes() == 1:
+        return
+    params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
+    plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
+    chosen = evenly_spaced(len(X), N_COMPARED)
+    some = None if targets is None else targets[chosen]
+    settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
+    identity = identify(settings, X[chosen], some)
+    for rank, other in enumerate(gather(identity)):
+        if rank == 0:
+            first = other
+        elif differing := sorted(name for name in first | other if first.get(name) != other.get(name)):
+            raise ValueError(
+                "Processes that train one hasher must be given the same parameters, X and y, since each takes its "
+                f"part of every batch by itself. Process {rank} differs from process 0 in: {', '.join(differing)}."
+            )
+
+
+def check_unchanged(params: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Raise ValueError if a parameter differs from its value in `fixed`, when the weights were learned."""
+    for name, value in fixed.items():
+        given = params[name]
+        if name == "backbone_lr_scale" and not isinstance(given, dict) and 0 not in (given, value):
+            continue  # the backbone is trained with both values
+        if given is not value and given != value:
+            raise ValueError(_message(name, given, value))
+
+
+def capture_state(trainer: Trainer, fixed: dict[str, Any]) -> dict[str, Any]:
+    """State of arrays and plain values that the next call continues from, without the weights of the encoder."""
+    state: dict[str, Any] = as_arrays(trainer.state_dict()) | {"n_epochs_done": 0, "fixed": fixed}
+    del state["encoder"]
+    return state | {"optimizer_class": qualified_name(trainer.optimizer)}
+
+
+def restore_state(trainer: Trainer, state: dict[str, Any], optimizer: Any) -> None:
+    """Continue a new trainer from a state, with the learning rates and weight decays that are set now."""
+    if qualified_name(trainer.optimizer) != state["optimizer_class"]:
+        raise ValueError(_message("optimizer", optimizer, state["optimizer_class"]))
+    now = [{name: group[name] for name in ("lr", "weight_decay")} for group in trainer.optimizer.param_groups]
+    trainer.load_state_dict(as_tensors(state) | {"encoder": trainer.encoder.state_dict()})
+    for group, values in zip(trainer.optimizer.param_groups, now, strict=True):
+        group.update(values)
+
+
+def _message(name: str, given: Any, value: Any) -> str:
+    return f"`{name}` must stay {value!r} in partial_fit. Got {given!r} instead. Set it back, or fit a new hasher."

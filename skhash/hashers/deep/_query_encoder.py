@@ -1,26 +1,5 @@
-r"""An encoder with two maps: one for items, which become codes, and one for real queries.
+"""An encoder with two maps, for training: one for items, which become codes, and one for real queries."""
 
-Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024).
-
-Let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
-
-    <q, x> ~ <f(q), s(x)> |P x|^2 / <f(x), s(x)>
-
-is exact for q = x, up to the part of x outside of the span of f. P projects on this span. The factors are
-
-    norm(x) = |x|,   along(x) = <f(x), s(x)> |x|^2 / |P x|^2
-
-so that <q, x> ~ score * norm^2 / along. With as many bits as features P x = x, and this is the estimator of RaBitQ.
-
-Codes that reconstruct x as r(b) = D^T b (see `_reconstruction`, here o = 0 and there are no digits) have
-
-    <q, x> ~ slope(x) <q, r(b)>,   slope(x) = w |P x|^2 / <x, r(b)> + 1 - w
-
-The first slope is exact for q = x, up to P, and 1 is the best guess for any q, given the code alone. `along` is
-what makes norm^2 / along this slope, in the units of the scores. Training changes the queries, and not the slopes.
-"""
-
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,11 +9,23 @@ import torch
 from torch import nn
 
 from skhash.codes.distances import terms_of_items
-from skhash.engine import Encoder, NumpyEncoder, unit_of
+from skhash.engine import Encoder, unit_of
 from skhash.engine.layers import Smoothing
+from skhash.functions.linear import to_unit_norm
+from skhash.functions.reconstruction import (
+    Reconstruction,
+    activation_scale,
+    factors_of_reconstructions,
+    factors_of_signs,
+    seen_directions,
+)
 from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
-from skhash.hashers.deep._reconstruction import Reconstruction
+
+#: what a :class:`QueryEncoder` has beside an encoder, and the offset
+QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "offset"} | {
+    *("decoder", "field_bias", "gram", "digits", "middle", "pull")
+}
 
 
 class QueryEncoder(Encoder):
@@ -105,12 +96,13 @@ class QueryEncoder(Encoder):
 
     def activation_scale(self) -> torch.Tensor:
         """About the mean square of the activations; the decoder is divided by it for queries."""
-        return self.gram.diagonal().mean().clamp_min(1e-12)
+        scale: torch.Tensor = activation_scale(self.gram)
+        return scale
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""
         samples = super().read(X, indices)
-        return _to_unit_norm(samples, torch) if self.unit_norm else samples
+        return to_unit_norm(samples.flatten(1)).reshape(samples.shape) if self.unit_norm else samples
 
     def set_statistics(self, X: Any) -> None:
         """Set the offset, the mean and the scale from training samples.
@@ -162,34 +154,6 @@ class QueryEncoder(Encoder):
         return self
 
 
-def _to_unit_norm(X: Any, xp: Any) -> Any:
-    """Samples in `xp`, torch or numpy, divided by their norms; a sample of zeros stays."""
-    rows = X.reshape(len(X), math.prod(X.shape[1:]))
-    largest = xp.amax(xp.abs(rows), 1, keepdims=True)
-    rows = rows / xp.clip(largest, np.finfo(np.float32).tiny, None)  # squares stay finite
-    rows = rows / xp.clip(xp.linalg.vector_norm(rows, axis=1, keepdims=True), 1e-12, None)
-    return rows.reshape(X.shape)
-
-
-class NumpyQueryEncoder(NumpyEncoder):
-    """A :class:`QueryEncoder` in numpy; its activations are those of items whose codes do not reconstruct them."""
-
-    def __init__(self, encoder: QueryEncoder) -> None:
-        super().__init__(encoder)
-        self.unit_norm = bool(encoder.unit_norm)
-        self._add(encoder.queries)
-        self.queries = self.layers.pop()
-
-    def read(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Samples minus the offset, see :meth:`QueryEncoder.read`."""
-        samples = super().read(X)
-        return _to_unit_norm(samples, np) if self.unit_norm else samples
-
-    def query(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Real queries of shape (n, nbits) of samples of shape (n, n_features)."""
-        return self.queries(self.features(X))
-
-
 class ItemTerms(NamedTuple):
     """Terms of the scores of items: a query q has the score ``q @ vector - offset`` with each."""
 
@@ -209,7 +173,7 @@ class QueryScores:
         if not self.factors:
             codes = torch.from_numpy(compute_activations(encoder, X, lambda batch: sign(encoder(batch))))
             return ItemTerms(codes, torch.zeros(len(codes)))
-        directions = seen_directions(encoder)
+        directions = directions_of(encoder)
 
         def codes_and_factors(batch: torch.Tensor) -> torch.Tensor:
             codes = sign(encoder(batch))
@@ -230,17 +194,10 @@ class QueryScores:
         return queries
 
 
-EXACT = 0.75  # w
-
-
-def seen_directions(encoder: QueryEncoder) -> torch.Tensor | None:
+def directions_of(encoder: QueryEncoder) -> torch.Tensor | None:
     """Orthonormal basis of the span of the bits, shape (width, rank); None if it is the whole space."""
-    weight = (
-        encoder.decoder[: encoder.queries.out_features] if encoder.reconstructs else encoder.queries.weight.detach()
-    )
-    _, values, directions = torch.linalg.svd(weight, full_matrices=False)
-    rank = int((values > 1e-6 * values[0]).sum())
-    return None if rank == weight.shape[1] else directions[:rank].T
+    n_bits = encoder.queries.out_features
+    return seen_directions(encoder.decoder[:n_bits] if encoder.reconstructs else encoder.queries.weight.detach())  # type: ignore[no-any-return]
 
 
 @torch.no_grad()
@@ -248,16 +205,10 @@ def factors_of(
     encoder: QueryEncoder, features: torch.Tensor, codes: torch.Tensor, directions: torch.Tensor | None
 ) -> torch.Tensor:
     """Factors of shape (n, 2) of outputs of the backbone (n, width) with codes of -1 and 1 (n, nbits)."""
-    squared = features.square().sum(1)
-    inside = squared if directions is None else (features @ directions).square().sum(1)
+    factors: torch.Tensor
     if encoder.reconstructs:
-        along = (features * (codes @ encoder.decoder[: codes.shape[1]])).sum(1).maximum(inside / 2)
-        slopes = EXACT * inside / along.clamp_min(1e-30) + 1 - EXACT
-        products = squared / (slopes * encoder.activation_scale())
+        decoder, unit = encoder.decoder[: codes.shape[1]], encoder.activation_scale()
+        factors = factors_of_reconstructions(features, codes, directions, encoder.scale, decoder, unit)
     else:
-        queries = encoder.queries(features)
-        # at least the 2-norm: codes that are the signs of the queries give the 1-norm, which is not smaller
-        along = (queries * codes).sum(1).maximum(queries.norm(dim=1))
-        products = along * squared / inside.clamp_min(1e-30)
-    products = torch.where(inside > 1e-10 * squared, products, 0.0)
-    return torch.stack([squared.sqrt() * encoder.scale, products], 1)
+        factors = factors_of_signs(features, codes, directions, encoder.scale, encoder.queries(features))
+    return factors

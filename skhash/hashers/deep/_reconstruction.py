@@ -25,87 +25,24 @@ share them. The others are its further binary digits.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
 
-from skhash._threads import run_in_slices
+from skhash.functions.reconstruction import N_STEPS, Reconstruction, signs_of
 from skhash.hashers.shallow.linear import orthonormal_map
 
 N_ROUNDS = 3  # for each pull
 N_PART = 10_000  # largest number of samples of a step; the next steps have others
 N_ROTATIONS = 15
 EQUALIZED = -0.125  # e
-N_SWEEPS = 10
-N_STEPS = 3
 RIDGE = 0.01
 TAIL = 0.001  # share of the norms below the range of the digits, and share above it
 
 FloatArray = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Reconstruction:
-    """Parameters of codes that reconstruct vectors; float32, with a row or value per bit.
-
-    `start` (nbits, width) is W, whose signs the codes start from, `decoder` (nbits, width) is D, `field_bias` is -D o,
-    `gram` is D D^T and `pull` is p s. `digits` are the parts of the squared norm, 0 for other bits, and `middle` is
-    added to them.
-    """
-
-    start: FloatArray
-    decoder: FloatArray
-    field_bias: FloatArray
-    gram: FloatArray
-    digits: FloatArray
-    middle: float
-    pull: float
-
-    def activations(self, X: FloatArray) -> FloatArray:
-        """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors.
-
-        For a bit, half of the squared error that its value saves. For a digit, the part of the norm that the digits
-        before it leave.
-        """
-        n_content = int(np.count_nonzero(self.digits == 0))
-        bits, fields = self._descend(X, n_content)
-        values = np.empty((len(X), len(self.digits)), np.float32)
-        magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
-        # the signs are those of the bits, although the descent may end early
-        values[:, :n_content] = bits * np.maximum(magnitudes, np.finfo(np.float32).tiny)
-        if n_content < len(self.digits):
-            rest = (self._norms(X, bits) - self.middle).astype(np.float32)
-            self._tell(rest, values[:, n_content:], self.digits[n_content:])
-        return values
-
-    def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
-        """Set the activations of the bits that tell a norm, less the middle of its range."""
-        n_steps = min(N_STEPS, len(digits))
-        values[:, :n_steps] = rest[:, None] - digits[0] * np.arange(1 - n_steps, n_steps, 2).astype(np.float32)
-        rest = rest - digits[0] * _signs(values[:, :n_steps]).sum(axis=1)
-        for i in range(n_steps, len(digits)):
-            values[:, i] = rest
-            rest = rest - np.where(rest >= 0, digits[i], -digits[i])
-
-    def _descend(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Best values of the first n bits, and their fields."""
-        from skhash.hashers.deep._reconstruction_kernels import descend_bits
-
-        gram, start = np.ascontiguousarray(self.gram[:n, :n]), X @ self.start[:n].T
-        bits = _signs(start)
-        fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n] - bits @ gram
-        run_in_slices(lambda part: descend_bits(gram, fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
-        return bits, fields
-
-    def _norms(self, X: FloatArray, bits: FloatArray) -> FloatArray:
-        """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
-        n = bits.shape[1]
-        squared: FloatArray = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
-        squared += np.square(X).sum(axis=1)
-        return squared * np.float32(0.5)
 
 
 def scaled_directions(X: FloatArray, principal: FloatArray, power: float) -> FloatArray:
@@ -121,7 +58,7 @@ def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.
     parts = _parts(X)
     for _ in range(N_ROTATIONS):
         values: FloatArray = next(parts) @ directions.T
-        rotation = _rotation(values, _signs(values @ rotation.T))
+        rotation = _rotation(values, signs_of(values @ rotation.T))
     weights: FloatArray = rotation @ directions
     return weights
 
@@ -140,11 +77,6 @@ def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
     return np.asarray(rotation * (singular.sum() / max(squared, 1e-12)), np.float32)
 
 
-def _signs(values: FloatArray) -> FloatArray:
-    """Signs of activations, as in codes."""
-    return np.where(values >= 0, np.float32(1), np.float32(-1))
-
-
 def learn_reconstructions(
     X: FloatArray, start: FloatArray, directions: FloatArray, n_digits: int, has_offset: bool, pulls: Sequence[float]
 ) -> Iterator[Reconstruction]:
@@ -159,9 +91,9 @@ def learn_reconstructions(
         for _ in range(N_ROUNDS):
             part = next(parts)
             if model is None:
-                bits = _signs(part @ start[:n_content].T)
+                bits = signs_of(part @ start[:n_content].T)
             else:
-                bits, _ = model._descend(part, n_content)
+                bits, _ = model.descend(part, n_content)
                 start[:n_content] = _rotation(part @ directions.T, bits) @ directions
             model = _regression(part, bits, start, has_offset, pull)
         yield model if n_digits == 0 else _with_digits(model, part, n_content)
@@ -185,8 +117,8 @@ def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: 
 
 def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:
     """The same codes, with bits behind the first `n_content` that tell a norm."""
-    bits, _ = model._descend(X, n_content)
-    low, high = np.quantile(model._norms(X, bits), [TAIL, 1 - TAIL]).tolist()
+    bits, _ = model.descend(X, n_content)
+    low, high = np.quantile(model.norms(X, bits), [TAIL, 1 - TAIL]).tolist()
     n_digits = len(model.start) - n_content
     n_steps = min(N_STEPS, n_digits)
     parts = np.r_[np.ones(n_steps), 0.5 ** np.arange(1, n_digits - n_steps + 1)]

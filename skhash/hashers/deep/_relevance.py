@@ -102,7 +102,6 @@ class RelevanceMixin:
     history_: list[dict[str, Any]]
     n_iter_no_change: int
     validation_fraction: float
-    _nbits: int
 
     @property
     def _supervised(self) -> bool:
@@ -149,13 +148,13 @@ class RelevanceMixin:
     def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if self._supervised and not self.history_:
             learn_start(trainer, trainer.X.X if held_out is None else held_out.train, held_out)
-            self._store_weights(trainer.encoder.state_dict())
+            self._keep_weights(trainer.encoder.state_dict())
         super()._fit_loop(trainer, held_out, *others)  # type: ignore[misc]
 
-    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
+    def _keep_weights(self, weights: "dict[str, torch.Tensor]") -> None:
         if self._supervised:  # the map of the items is trained
             weights = weights | {f"queries.{name}": weights[f"hash.{name}"] for name in ("weight", "bias")}
-        super()._store_weights(weights)  # type: ignore[misc]
+        super()._keep_weights(weights)  # type: ignore[misc]
 
 
 def _check_count(n_labeled: int) -> None:

@@ -99,7 +99,7 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
     def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
-        self.class_codes_ = _draw_centers(len(self.classes_), self._nbits, rng)
+        self.class_codes_ = _draw_centers(len(self.classes_), self.nbits, rng)
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._csq import CSQObjective

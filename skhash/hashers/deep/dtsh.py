@@ -90,5 +90,5 @@ class DTSHHasher(QuantizedDeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._dtsh import DTSHObjective
 
-        margin = self._nbits / 2 if self.margin is None else self.margin
+        margin = self.nbits / 2 if self.margin is None else self.margin
         return DTSHObjective(self.settings_["quantization_weight"], margin)

@@ -21,15 +21,19 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import gen_batches
 
 from skhash._compat import Interval, StrOptions
 from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
+from skhash.encoding import ENCODE_BATCH_SIZE
+from skhash.functions import HashFunction
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
@@ -37,8 +41,9 @@ from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.shallow.linear import principal_map
 
 if TYPE_CHECKING:
-    from skhash.engine import Encoder, NumpyEncoder, Objective, Trainer
-    from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
+    from skhash.engine import Encoder, Objective, Trainer
+    from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
+    from skhash.hashers.deep._query_encoder import QueryScores
 
 _N_START = 30_000  # number of samples that the initial weights are learned from
 _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
@@ -48,133 +53,11 @@ _HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
 _HAMMING_GAIN = 0.02  # recall above that of ITQ that counts
 _PULLS = (1.0, 2.0, 0.5, 0.25)  # of codes that also suit the Hamming distance; held-out queries choose
 _QUERY_RATE = 3  # factor of the learning rate if only the map of the queries is learned
+_UNUSED = ("decoder", "field_bias", "gram", "digits")  # weights of codes that do not reconstruct
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
-class FactorsMixin:
-    """Mixin of hashers with a :class:`QueryEncoder`, whose items can have factors; it goes before the base class."""
-
-    backbone: Any
-    factors: bool
-    input_shape_: tuple[int, ...]
-    metric: str
-    store_database: bool
-    _module: Any
-    _encoder_of_few: Any
-    _environment: Any
-    _validate_samples: Any
-
-    def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
-        """Two numbers per item, from which real queries estimate the distance of the vectors.
-
-        They take 8 bytes per item, beside its code.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
-            Items.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2), dtype float32
-            Norm of the centered vector, and its product with its code: a query q has with an item x about the inner
-            product ``score * norm**2 / product``, both centered, where
-            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values. One is exact for
-            q = x, up to the part of x that the bits do not see. The other is best for any q, if the codes
-            reconstruct the items. A product of 0 stands for an estimate of 0.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the hasher is not fitted.
-        ValueError
-            If `X` does not match the training samples, or the hasher has a backbone, or its codes have
-            the digits of the norm instead (see the notes of the class).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import EmbeddingHasher
-        >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = EmbeddingHasher(
-        ...     64, metric="euclidean", factors=True, n_epochs=2, random_state=0
-        ... ).fit(X)
-        >>> norm, product = hasher.encode_factors(X[:1])[0]
-        >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
-        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
-        True
-        """
-        X = self._validate_samples(X)
-        self._check_factors()
-        return self._factors(X)
-
-    def _factors(self, X: Any) -> npt.NDArray[np.float32]:
-        """Factors of validated samples."""
-        from skhash.hashers.deep._initial_maps import compute_activations
-        from skhash.hashers.deep._objectives import sign
-        from skhash.hashers.deep._query_encoder import factors_of, seen_directions
-
-        with self._environment():
-            encoder: QueryEncoder = self._module()
-            if encoder.digits.any() or encoder.field_bias.any():
-                raise ValueError(
-                    "`factors` must be True when the hasher is fitted, for codes that suit them. Got False."
-                )
-            directions = seen_directions(encoder)
-            factors: npt.NDArray[np.float32] = compute_activations(
-                encoder, X, lambda batch: factors_of(encoder, encoder.features(batch), sign(encoder(batch)), directions)
-            )
-        return factors
-
-    def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
-        """Real queries for items with factors, and what each query adds to its estimated distances.
-
-        The distance is the squared Euclidean one for "euclidean", half of it for "cosine", and minus the inner product
-        for "inner". The vectors of an inner product are not centered, so its queries are not either.
-        """
-        X = self._validate_samples(X)
-        queries = self._outputs(X, "query")
-        features = self._outputs(X, "features").astype(np.float64)
-        encoder: QueryEncoder = self._module()
-        scale = encoder.scale.item()
-        if self.metric != "inner":
-            constants = (features**2).sum(axis=1) * scale**2
-            return queries, constants / 2 if self.metric == "cosine" else constants
-        with self._environment():
-            center = encoder.center(self.input_shape_)
-            queries = queries + (encoder.queries.weight.detach() @ center).cpu().numpy()
-            shift = center.cpu().double().numpy()
-        return queries, -(features @ shift + shift @ shift) * scale**2
-
-    def _outputs(self, X: Any, method: str) -> npt.NDArray[np.floating]:
-        """Real queries or features of validated samples, by a method of the encoder, in numpy for few samples."""
-        from skhash.hashers.deep._initial_maps import compute_activations
-
-        few = self._encoder_of_few(X)
-        if few is not None:
-            return getattr(few, method)(X)  # type: ignore[no-any-return]
-        with self._environment():
-            encoder = self._module()
-            return compute_activations(encoder, X, getattr(encoder, method))  # type: ignore[no-any-return]
-
-    def _check_factors(self) -> None:
-        """Raise ValueError for a backbone: the estimates are those of linear maps."""
-        if self.backbone is not None:
-            raise ValueError(
-                f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
-            )
-
-    def _check_options(self) -> None:
-        super()._check_options()  # type: ignore[misc]
-        if self.factors:
-            self._check_factors()
-
-    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
-        return self._factors(X) if self.factors else None
-
-
-class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
+class EmbeddingHasher(RelevanceMixin, DeepHasher):
     """Codes that keep the neighbors of vectors, learned from the vectors alone.
 
     Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
@@ -332,13 +215,108 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         >>> hasher.project_queries(X[:5]).shape
         (5, 16)
         """
-        return self._outputs(self._validate_samples(X), "query")
+        X = self._validate_samples(X)
+        return self._in_batches(lambda batch: self._run("queries", batch), X)
 
-    def _project(self, X: Any) -> npt.NDArray[np.floating]:
-        from skhash.hashers.deep._initial_maps import compute_activations
+    def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Two numbers per item, from which real queries estimate the distance of the vectors.
 
-        encoder: Any = self._module()
-        return compute_activations(encoder, X)[:, : self._nbits] if encoder.reconstructs else super()._project(X)
+        They take 8 bytes per item, beside its code.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Items.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), dtype float32
+            Norm of the centered vector, and its product with its code: a query q has with an item x about the inner
+            product ``score * norm**2 / product``, both centered, where
+            ``score = project_queries(q) @ (2 * bits - 1)``. The product is between two values. One is exact for
+            q = x, up to the part of x that the bits do not see. The other is best for any q, if the codes
+            reconstruct the items. A product of 0 stands for an estimate of 0.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples, or the hasher has a backbone, or its codes have
+            the digits of the norm instead (see the notes of the class).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = EmbeddingHasher(
+        ...     64, metric="euclidean", factors=True, n_epochs=2, random_state=0
+        ... ).fit(X)
+        >>> norm, product = hasher.encode_factors(X[:1])[0]
+        >>> score = hasher.project_queries(X[:1])[0] @ (2.0 * hasher.transform(X[:1])[0] - 1)
+        >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
+        True
+        """
+        X = self._validate_samples(X)
+        self._check_factors()
+        return self._factors(X)
+
+    def _factors(self, X: Any) -> npt.NDArray[np.float32]:
+        """Factors of validated samples."""
+        function: Any = self.function_
+        return self._in_batches(lambda batch: function.factors(batch[:]), X)
+
+    def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
+        """Real queries for items with factors, and what each query adds to its estimated distances."""
+        X, function = self._validate_samples(X), cast("QueryFunction | ReconstructionFunction", self.function_)
+        with self._environment() if function.uses_threads(len(X)) else nullcontext():
+            return function.estimates(X[:], self.metric)
+
+    def _in_batches(self, function: Callable[[Any], npt.NDArray[Any]], X: Any) -> npt.NDArray[Any]:
+        """Outputs of a function of validated samples."""
+        if len(X) <= ENCODE_BATCH_SIZE and not self.function_.uses_threads(len(X)):
+            return function(X)
+        with self._environment():
+            return np.concatenate([function(X[batch]) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)])
+
+    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
+        if hasattr(self.function_, "decoder"):  # its search runs on the CPU
+            return self.function_.activations(X[:])  # type: ignore[no-any-return]
+        return super()._activations(X)
+
+    def _is_dense(self) -> bool:
+        return self._fixed["backbone"] is None or super()._is_dense()
+
+    def _function(self) -> HashFunction:
+        from skhash.functions.network import NetworkFunction, as_layer, dense_layers
+        from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
+        from skhash.hashers.deep._query_encoder import QUERY_STATE
+
+        encoder = self._trained_encoder()
+        offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
+        weight, bias = (part.detach().numpy() for part in (encoder.queries.weight, encoder.queries.bias))
+        unit_norm = self.metric == "cosine"
+        if not self._is_dense():
+            names = encoder.state_dict().keys() - QUERY_STATE
+            weights = {name: self.weights_[name] for name in sorted(names)}
+            return NetworkFunction(
+                self.input_shape_, weights, self._fixed["backbone"], (weight.copy(), bias.copy()), offset, unit_norm
+            )
+        image_shape = None if len(self.input_shape_) == 1 else np.asarray(self.input_shape_, np.int64)
+        mean = np.broadcast_to(encoder.mean.numpy(), self.input_shape_).ravel()
+        offset = None if offset is None else np.broadcast_to(offset, self.input_shape_).ravel()
+        scale = encoder.scale.numpy()
+        layer = as_layer(weight / (scale if self._fixed["backbone"] is None else 1), bias)
+        if not encoder.reconstructs:
+            layers = dense_layers(encoder)
+            return QueryFunction(mean, layers, layer, offset, unit_norm, scale, image_shape)
+        fields: dict[str, Any] = vars(encoder._reconstruction()) | dict(
+            zip(("query_weight", "query_bias"), layer, strict=True)
+        )
+        fields |= {"offset": offset, "unit_norm": unit_norm, "image_shape": image_shape}
+        return ReconstructionFunction(mean=mean, scale=float(scale), **fields)
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
@@ -352,10 +330,25 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             factor = _QUERY_RATE if self._may_reconstruct() else 1
             self.settings_["learning_rate"] *= factor * (_LOCAL_RATE if is_local else 1)
 
+    def _check_factors(self) -> None:
+        """Raise ValueError for a backbone: the estimates are those of linear maps."""
+        if self.backbone is not None:
+            raise ValueError(
+                f"`backbone` must be None for factors, which need linear maps. Got {self.backbone!r} instead."
+            )
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.factors:
+            self._check_factors()
+
+    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
+        return self._factors(X) if self.factors else None
+
     def _may_reconstruct(self) -> bool:
         """Whether training starts from codes that reconstruct the items."""
         is_plain = self.backbone is None and not self.settings_["smoothing"]
-        return is_plain and (self.factors or self._nbits >= _N_MIN_BITS)
+        return is_plain and (self.factors or self.nbits >= _N_MIN_BITS)
 
     @property
     def _for_hamming(self) -> bool:
@@ -379,17 +372,17 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
 
     def _layers_of_bits(self) -> tuple[str, ...]:
         # the code of an item that is reconstructed needs all bits
-        return ("queries.",) if self.weights_["reconstructs"] else super()._layers_of_bits()
+        return ("queries.",) if self.weights_["reconstructs"] else (*super()._layers_of_bits(), *_UNUSED)
 
-    def _numpy_encoder(self, encoder: Any) -> "NumpyEncoder":
-        from skhash.hashers.deep._query_encoder import NumpyQueryEncoder
-
-        return NumpyQueryEncoder(encoder)
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)
+        if not self.weights_["reconstructs"]:
+            self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
 
     def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
         from skhash.hashers.deep._query_encoder import QueryEncoder
 
-        return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self._nbits, **options)
+        return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self.nbits, **options)
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
         if self.metric == "cosine" and encoder.offset is not None:
@@ -450,7 +443,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
             self._keep_best(encoder, self._reconstructions(encoder, features, directions), held_out, _HAMMING_GAIN)
         if held_out is not None:
             held_out.keep_start(held_out.measure(encoder))
-        self._store_weights(encoder.state_dict())
+        self._keep_weights(encoder.state_dict())
 
     def _keep_best(self, encoder: Any, starts: Iterator[Any], held_out: Any, most: float) -> Any:
         """Keep the first start, or the best one if it is better by more than chance; return what belongs to it.
@@ -476,12 +469,12 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
     def _maps(self, encoder: Any, features: Any, rng: np.random.Generator) -> Iterator[Any]:
         """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned."""
         seed = int(rng.integers(np.iinfo(np.int32).max))
-        most = min(self._nbits, *features.shape)
+        most = min(self.nbits, *features.shape)
         principal = principal_map(features, most, None).T
-        numbers = sorted({min(most, self._nbits // part) for part in (1, 2, 4)}, reverse=True)
+        numbers = sorted({min(most, self.nbits // part) for part in (1, 2, 4)}, reverse=True)
         for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
             directions = scaled_directions(features, principal[:n], power)
-            weight = learn_map(features, directions, self._nbits, np.random.RandomState(seed))
+            weight = learn_map(features, directions, self.nbits, np.random.RandomState(seed))
             encoder.set_maps(weight)
             yield directions
 
@@ -492,7 +485,7 @@ class EmbeddingHasher(RelevanceMixin, FactorsMixin, DeepHasher):
         """
         maps = copy.deepcopy(encoder.state_dict())
         start = encoder.hash.weight.detach().cpu().numpy().copy()
-        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self._nbits // _BITS_PER_DIGIT)
+        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self.nbits // _BITS_PER_DIGIT)
         shift = encoder.decoder.new_zeros(encoder.decoder.shape[1])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)

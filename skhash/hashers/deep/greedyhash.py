@@ -70,4 +70,4 @@ class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
         from skhash.hashers.deep._greedyhash import GreedyHashObjective
 
         weight = self.settings_["quantization_weight"]
-        return GreedyHashObjective(weight, self._nbits, self.classes_)
+        return GreedyHashObjective(weight, self.nbits, self.classes_)

@@ -149,7 +149,7 @@ class HashNetHasher(DeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._hashnet import HashNetObjective
 
-        scale = _SCALES[self._kind()] / self._nbits if self.scale is None else self.scale
+        scale = _SCALES[self._kind()] / self.nbits if self.scale is None else self.scale
         rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
         if self.n_stages > 1:

@@ -131,7 +131,7 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         self.margin = margin
 
     def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
-        self.class_codes_ = _draw_codes(len(self.classes_), self._nbits, rng)
+        self.class_codes_ = _draw_codes(len(self.classes_), self.nbits, rng)
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._orthohash import OrthoHashObjective

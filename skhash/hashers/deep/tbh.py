@@ -115,4 +115,4 @@ class TBHHasher(DeepHasher):
         from skhash.hashers.deep._tbh import TBHObjective
 
         n_inputs = math.prod(self.input_shape_)
-        return TBHObjective(self._nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)
+        return TBHObjective(self.nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)

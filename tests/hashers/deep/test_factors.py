@@ -24,13 +24,18 @@ METRICS = ["cosine", "inner", "euclidean"]
 OPTIONS = {"factors": True, "n_epochs": 3, "learning_rate": 1e-3, "batch_size": 100, "random_state": 0}
 
 
+def encoder_of(hasher):
+    """The encoder as it was trained."""
+    return hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
+
+
 def plain_distances(hasher, items, queries):
     """Distance of each pair: slope * <q, r> is the inner product, where r = D^T b is what the code reconstructs.
 
     The slope 1 is the best guess for any q, and |P x|^2 / <x, r> is exact for q = x. Training changes D for queries.
     Codes that reconstruct nothing have the estimate of RaBitQ.
     """
-    encoder = hasher._module()
+    encoder = encoder_of(hasher)
     if not encoder.reconstructs:
         return rabitq_distances(hasher, items, queries)
     if hasher.metric == "cosine":
@@ -57,7 +62,7 @@ def rabitq_distances(hasher, items, queries):
     """Distance of each pair as RaBitQ estimates it, with o = (x - c) / |x - c| and the unit code s / sqrt(nbits)."""
     if hasher.metric == "cosine":
         items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
-    encoder = hasher._module()
+    encoder = encoder_of(hasher)
     A = encoder.queries.weight.detach().double().numpy() / encoder.scale.item()
     a, c = encoder.queries.bias.detach().double().numpy(), encoder.mean.double().numpy()
     _, values, vectors = np.linalg.svd(A, full_matrices=False)
@@ -153,8 +158,9 @@ def test_items_are_added_and_removed_with_their_factors(fitted):
     whole = HammingNeighbors(hasher, query="real").fit(X)
     grown = HammingNeighbors(hasher, query="real").fit(X[:100]).add(X[100:])
     for index in (grown, pickle.loads(pickle.dumps(grown))):
-        for a, b in zip(index.kneighbors(queries), whole.kneighbors(queries), strict=True):
-            assert_array_equal(a, b)
+        (distances, found), (expected, nearest) = index.kneighbors(queries), whole.kneighbors(queries)
+        assert_array_equal(found, nearest)
+        assert_allclose(distances, expected, rtol=1e-5)  # factors of other batches are rounded differently
     gone = whole.kneighbors(queries[:1])[1][0, :3]
     kept = np.setdiff1d(np.arange(300), gone)
     rest = HammingNeighbors(hasher, query="real").fit(X[kept], ids=kept)
@@ -170,7 +176,7 @@ def test_a_query_has_its_own_vector_at_its_own_distance(fitted):
     if hasher.metric != "inner":  # whose mean is estimated
         assert_allclose(distances, expected[:50], atol=1e-3 * np.var(unit if hasher.metric == "cosine" else X) * 64)
     norms, products = hasher.encode_factors(X).T
-    centered = (unit if hasher.metric == "cosine" else X) - hasher._module().mean.numpy()
+    centered = (unit if hasher.metric == "cosine" else X) - hasher.function_.mean
     assert_allclose(norms, np.linalg.norm(centered, axis=1), rtol=1e-5)
     own = (hasher.project_queries(X) * (2.0 * hasher.transform(X) - 1)).sum(axis=1)
     assert_allclose(products, own, rtol=1e-4)
@@ -204,7 +210,7 @@ def test_they_find_more_neighbors_than_rabitq(digits):
 def test_held_out_queries_measure_what_a_search_finds(fitted):
     hashers, X, _ = fitted
     hasher = hashers[0]
-    encoder, indices = hasher._module(), np.arange(0, 300, 7)
+    encoder, indices = encoder_of(hasher), np.arange(0, 300, 7)
     measured = HeldOutQueries(X, indices, QueryScores(hasher.metric, True), 5).measure(encoder)
     items = X / np.linalg.norm(X, axis=1, keepdims=True) if hasher.metric == "cosine" else X
     similarities = 2 * items[indices] @ items.T - (hasher.metric == "euclidean") * (items**2).sum(axis=1)

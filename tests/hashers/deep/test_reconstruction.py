@@ -10,14 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
+from skhash.functions._reconstruction_kernels import descend_bits
+from skhash.functions.reconstruction import N_STEPS, N_SWEEPS
 from skhash.hashers.deep._reconstruction import (
-    N_STEPS,
-    N_SWEEPS,
     learn_map,
     learn_reconstructions,
     scaled_directions,
 )
-from skhash.hashers.deep._reconstruction_kernels import descend_bits
 from skhash.persistence import load, save
 
 SIGNS = np.array(list(itertools.product([-1, 1], repeat=6)), np.float32)

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 
 import skhash
+from skhash.persistence import save
 from skhash.registry import METHODS
 
 DEEP = sorted({method.path.rpartition(".")[2] for method in METHODS.values() if method.family == "deep"})
@@ -34,6 +36,44 @@ def test_deep_hashers_are_built_without_torch():
 @pytest.mark.parametrize("name", DEEP)
 def test_annotations_name_no_class_of_torch(name):
     assert "torch" not in repr(get_type_hints(getattr(skhash, name), include_extras=True))
+
+
+FILES = {
+    "linear": ("TALRHasher", {}),
+    "mlp": ("OrthoHashHasher", {"backbone": "mlp"}),
+    "embedding": ("EmbeddingHasher", {"nbits": 32}),
+    "two maps": ("EmbeddingHasher", {"nbits": 16, "metric": "inner"}),
+    "factors": ("EmbeddingHasher", {"nbits": 32, "factors": True}),
+}
+LOADED = """
+import sys
+import numpy as np
+from skhash.persistence import load
+for path in sys.argv[1:]:
+    hasher, expected = load(path), np.load(path + ".npz")
+    for X in (expected["X"], expected["X"][:1]):
+        np.testing.assert_allclose(hasher.project(X), expected["activations"][: len(X)], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(hasher.project_queries(X), expected["queries"][: len(X)], rtol=1e-4, atol=1e-4)
+        assert (hasher.transform(X) == (expected["activations"][: len(X)] >= 0)).all()
+    if getattr(hasher, "factors", False):
+        np.testing.assert_allclose(hasher.encode_factors(X), expected["factors"][:1], rtol=1e-4)
+    assert "torch" not in sys.modules, path
+"""
+
+
+def test_files_are_loaded_and_used_without_torch(digits, tmp_path):
+    paths = []
+    for name, (hasher, options) in FILES.items():
+        options = {"nbits": 8, "n_epochs": 2, "random_state": 0, "device": "cpu"} | options
+        model = getattr(skhash, hasher)(**options).fit(digits.X[:300], digits.y[:300])
+        save(model, path := tmp_path / f"{name}.safetensors")
+        X = digits.X_query[:20]
+        arrays = {"X": X, "activations": model.project(X), "queries": model.project_queries(X)}
+        if options.get("factors"):
+            arrays["factors"] = model.encode_factors(X)
+        np.savez(f"{path}.npz", **arrays)
+        paths.append(str(path))
+    subprocess.run([sys.executable, "-W", "error", "-c", LOADED, *paths], check=True)
 
 
 MESSAGES = {

@@ -1,0 +1,296 @@
+"""Functions in torch: a trained network, and functions of arrays on a device."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils import gen_batches
+from torch import nn
+from torch.nn.functional import linear
+
+from skhash._validation import Array, is_count
+from skhash.codes import MAX_NBITS
+from skhash.engine import Encoder, batch_tensor, full_precision, is_network, seeded, without_weights
+from skhash.engine.backbones import HIDDEN
+from skhash.functions.function import check_names
+from skhash.functions.linear import Layers, to_unit_norm
+
+MAX_VALUES = 2**24  # of one sample
+N_SAMPLES = 4096  # that are computed at once
+#: values of the images that are encoded at once: the layers of a network should stay in the cache of a CPU
+N_VALUES = {"cpu": 2**20, "cuda": 2**24}
+
+
+class _Module(NamedTuple):
+    """A network on a device, with the map of real queries if there is one."""
+
+    encoder: Encoder
+    query_layer: tuple[torch.Tensor, torch.Tensor] | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkFunction:
+    """A network with a hash layer, and a second one for real queries if one was learned.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of one sample.
+    weights : dict of str to ndarray
+        State of the :class:`~skhash.engine.Encoder`, without an offset.
+    backbone : None, str or torch.nn.Module, default=None
+        The network before the hash layer. A module stays as it is; the weights are put into a copy.
+    query_layer : pair of ndarrays, default=None
+        Weight of shape (nbits, width) and bias of shape (nbits,) of real queries; None takes the activations.
+    offset : ndarray, float64, default=None
+        What is subtracted from samples before they become float32; its shape broadcasts to that of a sample.
+    unit_norm : bool, default=False
+        Whether samples are divided by their norms, after the offset.
+
+    Notes
+    -----
+    The network is built when it is first used, once for each device; copies and pickles hold the arrays alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash import ITQHasher, TALRHasher
+    >>> X = np.random.default_rng(0).random((20, 1, 8, 8))
+    >>> hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0)
+    >>> hasher.fit(X, np.arange(20) % 2).function_
+    NetworkFunction(nbits=8, shape=(1, 8, 8))
+    """
+
+    shape: tuple[int, ...]
+    weights: dict[str, npt.NDArray[Any]]
+    backbone: Any = None
+    query_layer: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+    offset: npt.NDArray[np.float64] | None = None
+    unit_norm: bool = False
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return len(self.weights["hash.weight"])
+
+    def activations(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
+        """Activations of samples, computed on a device, see :meth:`HashFunction.activations`."""
+        device = torch.device(device)
+        return self._map(X, device, self._module(device).encoder.head)
+
+    def queries(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
+        """Real queries of samples, computed on a device, see :meth:`HashFunction.queries`."""
+        device = torch.device(device)
+        layer = self._module(device).query_layer
+        return self.activations(X, device) if layer is None else self._map(X, device, lambda f: linear(f, *layer))
+
+    def check(self) -> None:
+        """Raise RuntimeError or ValueError unless the weights are those of the backbone."""
+        self._module(torch.device("cpu"))
+
+    def _map(
+        self, X: Any, device: torch.device, head: Callable[[torch.Tensor], torch.Tensor]
+    ) -> npt.NDArray[np.float32]:
+        """Outputs of a head of the network for samples."""
+        encoder = self._module(device).encoder
+
+        def outputs(batch: slice) -> torch.Tensor:
+            samples = batch_tensor(X, batch, device, self.offset)
+            if self.unit_norm:
+                samples = to_unit_norm(samples.flatten(1)).reshape(samples.shape)
+            return head(encoder.features(samples))
+
+        mapped: npt.NDArray[np.float32] = in_batches(X, device, outputs)
+        return mapped
+
+    def _module(self, device: torch.device) -> _Module:
+        """The network on a device."""
+        modules: dict[str, _Module] = _MODULES.setdefault(self, {})
+        if str(device) not in modules:
+            modules[str(device)] = self._build(device)
+        return modules[str(device)]
+
+    def _build(self, device: torch.device) -> _Module:
+        with seeded(0, torch.device("cpu")):  # restores the global generators; the initial weights are replaced
+            encoder = _new_encoder(self.shape, self.weights, without_weights(self.backbone))
+        encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights.items()})
+        layer = self.query_layer
+        moved = None if layer is None else tuple(torch.tensor(value, device=device) for value in layer)
+        return _Module(encoder.to(device).eval().requires_grad_(False), moved)  # type: ignore[arg-type]
+
+    def uses_threads(self, n_samples: int) -> bool:
+        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        return True
+
+    def first(self, nbits: int) -> Self:
+        """Function of the first bits, see :meth:`HashFunction.first`."""
+        weights = {
+            name: value[:nbits].copy() if name.startswith(("hash.", "norm.")) and value.ndim else value
+            for name, value in self.weights.items()
+        }
+        layer = self.query_layer
+        cut = None if layer is None else (layer[0][:nbits].copy(), layer[1][:nbits].copy())
+        return replace(self, weights=weights, query_layer=cut)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays by name, see :meth:`HashFunction.arrays`."""
+        arrays = {"shape": np.asarray(self.shape, np.int64), "unit_norm": np.asarray(self.unit_norm)}
+        if isinstance(self.backbone, str):
+            arrays["backbone"] = np.asarray(self.backbone)
+        if self.offset is not None:
+            arrays["offset"] = self.offset
+        if self.query_layer is not None:
+            arrays |= dict(zip(_QUERIES, self.query_layer, strict=True))
+        return arrays | {f"weights.{name}": value for name, value in self.weights.items()}
+
+    def given(self) -> dict[str, Any]:
+        """What no file holds: the module of the backbone, if it has no name."""
+        return {} if isinstance(self.backbone, str | None) else {"backbone": self.backbone}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
+        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        weights = {name[8:]: value for name, value in arrays.items() if name.startswith("weights.")}
+        names = {name for name in arrays if not name.startswith("weights.")}
+        required = {"shape", "unit_norm"} | (set(_QUERIES) if names & set(_QUERIES) else set())
+        check_names(dict.fromkeys(names), required, required | {"backbone", "offset"})
+        shape = _checked_shape(arrays["shape"])
+        backbone = _checked_backbone(arrays.get("backbone"), given)
+        Array("", "b").check("function_.unit_norm", arrays["unit_norm"], {})
+        lengths = {"nbits": _checked_nbits(weights)}
+        _check_weights(weights, shape, backbone)
+        width = weights["hash.weight"].shape[1]
+        layer = None
+        if _QUERIES[0] in arrays:
+            for name, axes in zip(_QUERIES, (f"nbits {width}", "nbits"), strict=True):
+                Array(axes, "f").check(f"function_.{name}", arrays[name], lengths)
+            layer = arrays[_QUERIES[0]], arrays[_QUERIES[1]]
+        if "offset" in arrays:
+            axes = " ".join(map(str, weights["mean"].shape))
+            Array(axes, "f").check("function_.offset", arrays["offset"], {})
+        return cls(shape, weights, backbone, layer, arrays.get("offset"), bool(arrays["unit_norm"]))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(nbits={self.nbits}, shape={self.shape})"
+
+
+#: networks of functions by their devices. A function has none itself, so that copies and pickles have no tensors
+_MODULES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_QUERIES = "queries.weight", "queries.bias"
+
+
+def _new_encoder(shape: tuple[int, ...], weights: Mapping[str, Any], backbone: Any) -> Encoder:
+    """Encoder with initial weights that has the parts of some weights."""
+    options = {"batch_norm": "norm.running_mean" in weights, "pretrained": "feature_mean" in weights}
+    return Encoder(shape, len(weights["hash.weight"]), backbone, **options)
+
+
+def _checked_shape(shape: npt.NDArray[Any]) -> tuple[int, ...]:
+    Array("n_axes", "i").check("function_.shape", shape, {})
+    lengths = tuple(shape.tolist())
+    if not lengths or not all(is_count(n) for n in lengths) or math.prod(lengths) > MAX_VALUES:
+        raise ValueError(f"`function_.shape` must have 1 to {MAX_VALUES:,} values. Got {lengths} instead.")
+    return lengths
+
+
+def _checked_backbone(name: Any, given: dict[str, Any]) -> Any:
+    if unknown := given.keys() - {"backbone"}:
+        raise ValueError(f"`function_` must need no {sorted(unknown)[0]}.")
+    if name is None:
+        return given.get("backbone")
+    if given or name.ndim or name.dtype.kind != "U" or not (name.item() in ("mlp", "conv") or is_network(name.item())):
+        raise ValueError(f"`function_.backbone` must be a name of a network, or a given module. Got {name!r} instead.")
+    return name.item()
+
+
+def _checked_nbits(weights: Mapping[str, npt.NDArray[Any]]) -> int:
+    weight = weights.get("hash.weight")
+    if weight is None or weight.ndim != 2 or not 1 <= len(weight) <= MAX_NBITS:
+        raise ValueError(f"`function_.weights.hash.weight` must have 2 axes, and 1 to {MAX_NBITS} rows.")
+    return len(weight)
+
+
+def _check_weights(weights: Mapping[str, npt.NDArray[Any]], shape: tuple[int, ...], backbone: Any) -> None:
+    """Raise ValueError for weights of another network; nothing larger than the weights themselves is built."""
+    if isinstance(backbone, nn.Module):  # given by the caller; loading the weights compares them
+        return
+    small = shape
+    if backbone not in (None, "mlp"):  # weights depend on the channels only, so that a small image saves memory
+        most = 8 if backbone == "conv" else 64
+        small = (*shape[:1], *(min(length, most) for length in shape[1:]))
+    n_bits = len(weights["hash.weight"])
+    first = {None: n_bits * math.prod(small), "mlp": HIDDEN * math.prod(small)}.get(backbone, small[0])
+    if first > sum(weight.size for weight in weights.values()):  # checked before a network takes memory
+        raise ValueError(f"`function_.weights` must suit samples of shape {shape}.")
+    with seeded(0, torch.device("cpu")):  # restores the global generators
+        expected = _new_encoder(small, weights, without_weights(backbone)).state_dict()
+    if expected.keys() != weights.keys():
+        raise ValueError(f"`function_.weights` must have {sorted(expected)}. Got {sorted(weights)} instead.")
+    for name, tensor in expected.items():
+        weight, dtype = weights[name], tensor.numpy().dtype
+        Array(" ".join(map(str, tensor.shape)), "fi").check(f"function_.weights.{name}", weight, {})
+        if weight.dtype != dtype:
+            raise ValueError(f"`function_.weights.{name}` must be of {dtype}. Got {weight.dtype} instead.")
+
+
+# --- functions of arrays on a device
+
+
+def run_on(device: torch.device, function: Any, method: str, X: Any) -> npt.NDArray[Any]:
+    """Outputs of a method of a function for checked samples, computed on a device."""
+    if isinstance(function, NetworkFunction):
+        return getattr(function, method)(X, device)  # type: ignore[no-any-return]
+    moved = _MODULES.setdefault(function, {})
+    if str(device) not in moved:
+        moved[str(device)] = function.converted(lambda array: torch.tensor(array, device=device))
+    with full_precision(device), torch.no_grad():
+        outputs: torch.Tensor = getattr(moved[str(device)], method)(torch.tensor(X, device=device))
+        return outputs.cpu().numpy()
+
+
+@torch.no_grad()
+def in_batches(X: Any, device: torch.device, function: Callable[[slice], torch.Tensor]) -> Any:
+    """Outputs of a function of slices of samples, as one array; the slices bound the memory."""
+    n_at_once = N_SAMPLES
+    if X.ndim > 2:
+        n_at_once = min(n_at_once, max(1, N_VALUES[device.type] // math.prod(X.shape[1:])))
+    with full_precision(device):
+        parts = [function(batch) for batch in gen_batches(len(X), n_at_once)]
+    return torch.cat(parts).cpu().numpy()
+
+
+# --- from a trained encoder
+
+
+@torch.no_grad()
+def dense_layers(encoder: Encoder) -> Layers:
+    """Layers of a trained encoder of vectors, of centered samples that are not scaled; dropout has no effect."""
+    backbone = encoder.backbone
+    modules = [*(backbone if isinstance(backbone, nn.Sequential) else [backbone]), encoder.hash, encoder.norm]
+    layers: list[tuple[Any, Any]] = []  # weights of shape (n_outputs, n_inputs) in float64
+    for module in modules:
+        if isinstance(module, nn.Linear):
+            weight = module.weight.double().numpy()
+            layers.append((weight, 0.0 * weight[:, 0] if module.bias is None else module.bias.double().numpy()))
+        elif isinstance(module, nn.BatchNorm1d):
+            (weight, bias), (gain, shift) = layers.pop(), _gain_and_shift(module)
+            layers.append((gain[:, None] * weight, gain * bias + shift))
+    layers[0] = layers[0][0] / encoder.scale.item(), layers[0][1]
+    return tuple(as_layer(*layer) for layer in layers)
+
+
+def as_layer(weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> tuple[Any, Any]:
+    """Layer of a DenseFunction, whose weight (n_inputs, n_outputs) is in the order of columns."""
+    return np.ascontiguousarray(weight, np.float32).T, np.asarray(bias, np.float32)
+
+
+def _gain_and_shift(norm: nn.BatchNorm1d) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Factor and summand of a batch norm in evaluation mode."""
+    values = {name: value.double().numpy() for name, value in norm.state_dict().items()}
+    gain = values.get("weight", 1.0) / np.sqrt(values["running_var"] + norm.eps)
+    return gain, values.get("bias", 0.0) - values["running_mean"] * gain

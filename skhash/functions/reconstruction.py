@@ -1,0 +1,376 @@
+r"""Codes that reconstruct vectors, with a linear map for real queries, and factors of items.
+
+A search finds the bits b of a centered and scaled item x, for which D^T b + o is near x and b is near W x
+(:mod:`skhash.hashers.deep.embedding` learns D, o and W). Queries are a linear map of their own.
+
+Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024):
+let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
+
+    <q, x> ~ <f(q), s(x)> |P x|^2 / <f(x), s(x)>
+
+is exact for q = x, up to the part of x outside of the span of f. P projects on this span. The factors are
+
+    norm(x) = |x|,   along(x) = <f(x), s(x)> |x|^2 / |P x|^2
+
+so that <q, x> ~ score * norm^2 / along. With as many bits as features P x = x, and this is the estimator of RaBitQ.
+
+Codes that reconstruct x as r(b) = D^T b (here o = 0 and there are no digits) have
+
+    <q, x> ~ slope(x) <q, r(b)>,   slope(x) = w |P x|^2 / <x, r(b)> + 1 - w
+
+The first slope is exact for q = x, up to P, and 1 is the best guess for any q, given the code alone. `along` is
+what makes norm^2 / along this slope, in the units of the scores. Training changes the queries, and not the slopes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from array_api_compat import array_namespace
+
+from skhash._threads import run_in_slices
+from skhash._validation import Array
+from skhash.functions.function import ArrayFunction
+from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, map_samples, read_samples
+
+N_SWEEPS = 10
+N_STEPS = 3
+EXACT = 0.75  # w
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """Parameters of codes that reconstruct vectors; float32, with a row or value per bit.
+
+    `start` (nbits, width) is W, whose signs the codes start from, `decoder` (nbits, width) is D, `field_bias` is -D o,
+    `gram` is D D^T and `pull` is p s. `digits` are the parts of the squared norm, 0 for other bits, and `middle` is
+    added to them.
+    """
+
+    start: FloatArray
+    decoder: FloatArray
+    field_bias: FloatArray
+    gram: FloatArray
+    digits: FloatArray
+    middle: float
+    pull: float
+
+    def activations(self, X: FloatArray) -> FloatArray:
+        """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors.
+
+        For a bit, half of the squared error that its value saves. For a digit, the part of the norm that the digits
+        before it leave.
+        """
+        n_content = int(np.count_nonzero(self.digits == 0))
+        bits, fields = self.descend(X, n_content)
+        values = np.empty((len(X), len(self.digits)), np.float32)
+        magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
+        # the signs are those of the bits, although the descent may end early
+        values[:, :n_content] = bits * np.maximum(magnitudes, np.finfo(np.float32).tiny)
+        if n_content < len(self.digits):
+            rest = (self.norms(X, bits) - self.middle).astype(np.float32)
+            self._tell(rest, values[:, n_content:], self.digits[n_content:])
+        return values
+
+    def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
+        """Set the activations of the bits that tell a norm, less the middle of its range."""
+        n_steps = min(N_STEPS, len(digits))
+        values[:, :n_steps] = rest[:, None] - digits[0] * np.arange(1 - n_steps, n_steps, 2).astype(np.float32)
+        rest = rest - digits[0] * signs_of(values[:, :n_steps]).sum(axis=1)
+        for i in range(n_steps, len(digits)):
+            values[:, i] = rest
+            rest = rest - np.where(rest >= 0, digits[i], -digits[i])
+
+    def descend(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Best values of the first n bits, and their fields."""
+        from skhash.functions._reconstruction_kernels import descend_bits
+
+        gram, start = np.ascontiguousarray(self.gram[:n, :n]), X @ self.start[:n].T
+        bits = signs_of(start)
+        fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n] - bits @ gram
+        run_in_slices(lambda part: descend_bits(gram, fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
+        return bits, fields
+
+    def norms(self, X: FloatArray, bits: FloatArray) -> FloatArray:
+        """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
+        n = bits.shape[1]
+        squared: FloatArray = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
+        squared += np.square(X).sum(axis=1)
+        return squared * np.float32(0.5)
+
+
+def signs_of(values: FloatArray) -> FloatArray:
+    """Signs of activations, as in codes."""
+    return np.where(values >= 0, np.float32(1), np.float32(-1))
+
+
+class _Queries:
+    """Mixin of functions with a map of their own for real queries, from which distances are estimated."""
+
+    mean: Any
+    offset: Any
+    unit_norm: bool
+    image_shape: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (len(self.mean),) if self.image_shape is None else tuple(int(length) for length in self.image_shape)
+
+    def read(self, X: Any) -> Any:
+        """Samples as vectors in float32 minus the offset, see :meth:`DenseFunction.read`."""
+        if self.image_shape is not None:
+            X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(len(X), -1)
+        return read_samples(X, self.offset, self.unit_norm)
+
+    def _features(self, X: Any) -> Any:
+        """Centered and scaled samples."""
+        return (self.read(X) - self.mean) / np.float32(self._scale)  # type: ignore[attr-defined]
+
+    def estimates(self, X: npt.NDArray[Any], metric: str) -> tuple[FloatArray, npt.NDArray[np.float64]]:
+        """Real queries for items with factors, and what each query adds to its estimated distances.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Checked samples.
+        metric : "cosine", "inner" or "euclidean"
+            The distance is the squared Euclidean one for "euclidean", half of it for "cosine", and minus the inner
+            product for "inner". The vectors of an inner product are not centered, so its queries are not either.
+
+        Returns
+        -------
+        queries : ndarray of shape (n_samples, nbits), float32
+            Real queries.
+        constants : ndarray of shape (n_samples,), float64
+            What is added to the distances.
+        """
+        queries: FloatArray = self.queries(X)  # type: ignore[attr-defined]
+        features, squared = self._features(X).astype(np.float64), float(self._scale) ** 2  # type: ignore[attr-defined]
+        if metric != "inner":
+            constants = (features**2).sum(axis=1) * squared
+            return queries, constants / 2 if metric == "cosine" else constants
+        center = self.mean if self.offset is None or self.unit_norm else self.mean + self.offset.astype(np.float32)
+        queries = queries + center @ self._query_layer[0]  # type: ignore[attr-defined]
+        shift = (center / np.float32(self._scale)).astype(np.float64)  # type: ignore[attr-defined]
+        return queries, -(features @ shift + shift @ shift) * squared
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryFunction(_Queries, DenseFunction):
+    """A :class:`DenseFunction` with a map of its own for real queries, and factors of items if there is one layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.functions.reconstruction import QueryFunction
+    >>> layer = np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
+    >>> function = QueryFunction(
+    ...     np.zeros(2, np.float32), (layer,), layer, spread=np.float32(1)
+    ... )
+    >>> function.factors(np.array([[3.0, 4.0]]))
+    array([[5., 7.]], dtype=float32)
+    """
+
+    image_shape: npt.NDArray[np.int64] | None = None
+
+    @property
+    def _scale(self) -> Any:
+        return self.spread
+
+    @property
+    def _query_layer(self) -> Any:
+        return self.query_layer
+
+    def factors(self, X: npt.NDArray[Any]) -> FloatArray:
+        """Factors of items, see :meth:`skhash.EmbeddingHasher.encode_factors`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Checked samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), float32
+            The factors.
+        """
+        codes, directions = signs_of(self.activations(X)), seen_directions(self._query_layer[0].T)
+        return factors_of_signs(  # type: ignore[no-any-return]
+            self._features(X), codes, directions, self._scale, self.queries(X)
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays by name, see :meth:`HashFunction.arrays`."""
+        return super().arrays() | ({} if self.image_shape is None else {"image_shape": self.image_shape})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
+        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        image_shape = arrays.get("image_shape")
+        function = super().from_arrays({name: value for name, value in arrays.items() if name != "image_shape"})
+        if function.query_layer is None or function.spread is None or function.spread.ndim or function.spread == 0:
+            raise ValueError("`function_` must have a map of queries, and one spread > 0.")
+        _check_image_shape(image_shape, len(function.mean))
+        return replace(function, image_shape=image_shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReconstructionFunction(_Queries, ArrayFunction):
+    """Codes that reconstruct vectors, found by a search, and a linear map for real queries.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,), float32
+        What is subtracted from samples.
+    scale : float
+        What centered samples are divided by.
+    query_weight, query_bias : ndarray of shape (n_features, nbits) and (nbits,), float32
+        The map of centered samples, not scaled ones, to real queries. There may be fewer bits than the search finds.
+    start, decoder, field_bias, gram, digits, middle, pull : ndarray or float
+        See :class:`Reconstruction`.
+    offset : ndarray of shape (n_features,), float64, default=None
+        What is subtracted from features that are far from 0, before they become float32.
+    unit_norm : bool, default=False
+        Whether samples are divided by their norms, after the offset and before the mean.
+    image_shape : ndarray of shape (n_axes,), default=None
+        Shape of one sample, if samples are not vectors; their values in memory order are the features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import EmbeddingHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> EmbeddingHasher(64, n_epochs=2, random_state=0).fit(X).function_
+    ReconstructionFunction(nbits=64, shape=(64,))
+    """
+
+    mean: Annotated[FloatArray, Array("n_features")]
+    scale: Annotated[float, Array("", minimum=0)]
+    query_weight: Annotated[FloatArray, Array("n_features nbits")]
+    query_bias: Annotated[FloatArray, Array("nbits")]
+    start: Annotated[FloatArray, Array("n_found n_features")]
+    decoder: Annotated[FloatArray, Array("n_found n_features")]
+    field_bias: Annotated[FloatArray, Array("n_found")]
+    gram: Annotated[FloatArray, Array("n_found n_found")]
+    digits: Annotated[FloatArray, Array("n_found")]
+    middle: Annotated[float, Array("")]
+    pull: Annotated[float, Array("")]
+    offset: Annotated[npt.NDArray[np.float64], Array("n_features")] | None = None
+    unit_norm: Annotated[bool, Array("", "b")] = False
+    image_shape: Annotated[npt.NDArray[np.int64], Array("n_axes", "i")] | None = None
+
+    @property
+    def nbits(self) -> int:
+        """Number of bits."""
+        return len(self.query_bias)
+
+    @property
+    def _scale(self) -> float:
+        return self.scale
+
+    @property
+    def _query_layer(self) -> Any:
+        return self.query_weight, self.query_bias
+
+    @property
+    def _model(self) -> Reconstruction:
+        arrays = self.start, self.decoder, self.field_bias, self.gram, self.digits
+        return Reconstruction(*arrays, self.middle, self.pull)
+
+    def activations(self, X: npt.NDArray[Any]) -> FloatArray:
+        """Activations of samples, see :meth:`HashFunction.activations`."""
+        return self._model.activations(self._features(X))[:, : self.nbits]
+
+    def queries(self, X: Any) -> Any:
+        """Real queries of samples, see :meth:`HashFunction.queries`."""
+        return map_samples(self.read(X), self.mean, self.query_weight, self.query_bias)
+
+    def uses_threads(self, n_samples: int) -> bool:
+        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        return n_samples * self.start.size > N_MAX_PRODUCTS
+
+    def factors(self, X: npt.NDArray[Any]) -> FloatArray:
+        """Factors of items, see :meth:`QueryFunction.factors`; ValueError if the codes have digits of a norm."""
+        if self.digits.any() or self.field_bias.any():
+            raise ValueError("`factors` must be True when the hasher is fitted, for codes that suit them. Got False.")
+        decoder, features = self.decoder[: self.nbits], self._features(X)
+        codes, unit = signs_of(self.activations(X)), activation_scale(self.gram)
+        factors: FloatArray = factors_of_reconstructions(
+            features, codes, seen_directions(decoder), self.scale, decoder, unit
+        )
+        return factors
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
+        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        function = super().from_arrays(arrays, **given)
+        for name, value in arrays.items():
+            if value.dtype.kind == "f" and value.ndim and name != "offset" and value.dtype != np.float32:
+                raise ValueError(f"`function_.{name}` must be of float32. Got {value.dtype} instead.")
+        if function.nbits > len(function.digits) or function.scale == 0:
+            raise ValueError(
+                f"`function_` must have a scale > 0, and at most {len(function.digits)} bits, which the search finds. "
+                f"Got {function.scale} and {function.nbits} instead."
+            )
+        _check_image_shape(function.image_shape, len(function.mean))
+        return function
+
+
+def _check_image_shape(image_shape: Any, n_features: int) -> None:
+    """Raise ValueError unless images of a shape have so many values."""
+    if image_shape is None:
+        return
+    Array("n_axes", "i", minimum=1).check("function_.image_shape", image_shape, {})
+    if math.prod(image_shape.tolist()) != n_features:
+        raise ValueError(f"`function_.image_shape` must have {n_features} values. Got {image_shape} instead.")
+
+
+# --- factors, in numpy for functions and in torch for training
+
+
+def seen_directions(weight: Any) -> Any:
+    """Orthonormal basis of the span of the rows of a map, shape (n_features, rank); None if it is the whole space."""
+    xp: Any = array_namespace(weight)
+    _, values, directions = xp.linalg.svd(weight, full_matrices=False)
+    rank = int((values > 1e-6 * values[0]).sum())
+    return None if rank == weight.shape[1] else directions[:rank].T
+
+
+def activation_scale(gram: Any) -> Any:
+    """About the mean square of the activations; the decoder is divided by it for queries."""
+    return gram.diagonal().mean().clip(1e-12)
+
+
+def factors_of_signs(features: Any, codes: Any, directions: Any, scale: Any, queries: Any) -> Any:
+    """Factors of shape (n, 2) of centered and scaled items with real queries, and codes of -1 and 1 (n, nbits)."""
+    xp: Any = array_namespace(features)
+    squared, inside = _squares(features, directions)
+    # at least the 2-norm: codes that are the signs of the queries give the 1-norm, which is not smaller
+    along = xp.maximum((queries * codes).sum(1), xp.linalg.vector_norm(queries, axis=1))
+    return _factors(xp, squared, inside, along * squared / inside.clip(1e-30), scale)
+
+
+def factors_of_reconstructions(features: Any, codes: Any, directions: Any, scale: Any, decoder: Any, unit: Any) -> Any:
+    """Factors of shape (n, 2) of centered and scaled items, whose codes of -1 and 1 (n, nbits) reconstruct them."""
+    xp: Any = array_namespace(features)
+    squared, inside = _squares(features, directions)
+    along = xp.maximum((features * (codes @ decoder)).sum(1), inside / 2)
+    slopes = EXACT * inside / along.clip(1e-30) + (1 - EXACT)
+    return _factors(xp, squared, inside, squared / (slopes * unit), scale)
+
+
+def _squares(features: Any, directions: Any) -> tuple[Any, Any]:
+    """Squared norms of items, and of their part in the span of the bits."""
+    squared = (features**2).sum(1)
+    return squared, squared if directions is None else ((features @ directions) ** 2).sum(1)
+
+
+def _factors(xp: Any, squared: Any, inside: Any, products: Any, scale: Any) -> Any:
+    products = xp.where(inside > 1e-10 * squared, products, xp.zeros_like(products))
+    return xp.stack([squared**0.5 * scale, products], axis=1)
