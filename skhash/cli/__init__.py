@@ -135,7 +135,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _printable() -> Iterator[None]:
-    """Context manager in which names that stdout cannot encode, as of files that are not UTF-8, are printed escaped."""
+    """Context manager that prints characters that stdout cannot encode as escapes, such as those of file names."""
     stdout = sys.stdout
     if not isinstance(stdout, io.TextIOWrapper) or stdout.errors != "strict":
         yield
@@ -149,7 +149,7 @@ def _printable() -> Iterator[None]:
 
 @contextmanager
 def _few_full_collections() -> Iterator[None]:
-    """Context manager of a tenth of the full garbage collections: imports make many objects, and all of them stay."""
+    """Context manager with a tenth of the full garbage collections, since the many objects that imports make stay."""
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, 10 * old)
     try:
@@ -160,22 +160,20 @@ def _few_full_collections() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Context manager in which progress and remarks, all that is written to sys.stderr, are dropped."""
+    """Context manager that drops all that is written to sys.stderr: progress and remarks."""
     with open(os.devnull, "w", encoding="utf-8") as nothing, redirect_stderr(nothing):
         yield
 
 
 def _check_out(options: "argparse.Namespace") -> None:
-    """Raise ValueError if the file to write is also a file to read, which would be lost."""
+    """Raise ValueError if the file to write is also a file to read, since writing would replace it."""
     paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels_from")]
     codes = getattr(options, "codes", None)
     paths += codes if isinstance(codes, list) else [codes]
     for name in ("page", "out"):
         written = getattr(options, name, None)
         if written and os.path.realpath(written) in [os.path.realpath(path) for path in paths if path]:
-            raise ValueError(
-                f"--{name} must be another file than those that are read. Got {written}, which would be lost."
-            )
+            raise ValueError(f"--{name} must not be a file that the command reads. Got {written}, which would be lost.")
         paths.append(written)
 
 
@@ -207,7 +205,7 @@ def _compare(options: "argparse.Namespace") -> int:
     from skhash.comparison.report import import_jinja2
 
     check(options)
-    if options.out and not any(are_pictures(path) for path in options.datasets):  # as_files names it with the others
+    if options.out and not any(are_pictures(path) for path in options.datasets):  # as_files checks more packages
         import_jinja2()
     finished: dict[int, Result] = {}
     with as_files(options) as sources:
@@ -274,7 +272,7 @@ def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
         if differences := find_differences(part, layout.headline, reference):
             print(f"\n{differences_table(differences)}")
         elif reference:
-            print("\nNo test over queries: their values are kept up to 10,000 queries, and two methods must have them.")
+            print("\nNo test over queries: it needs the values of each query of two methods, for up to 10,000 queries.")
 
 
 def _write_files(options: "argparse.Namespace", sources: "Sequence[Source]", results: "Sequence[Result]") -> None:

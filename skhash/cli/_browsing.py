@@ -32,14 +32,14 @@ def browse(options: argparse.Namespace) -> int:
 
 
 def _check_labels(options: argparse.Namespace) -> None:
-    """Raise ValueError for options of a file of labels without one."""
+    """Raise ValueError for options of the file in --labels-from if that file is not given."""
     for name, default in {"labels": None, "label_separator": "auto", "encoding": None, "separator": None}.items():
         if options.labels_from is None and getattr(options, name) != default:
             raise ValueError(f"--{name.replace('_', '-')} must be used with --labels-from FILE.")
 
 
 def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, tuple[Any, int]], dict[str, Any]]:
-    """Codes, cut to each of some numbers of bits, and training pictures, by the names in the menu of the page."""
+    """Codes at each number of bits, and training pictures, by their names in the menu of the page."""
     stems = Counter(Path(path).stem for path in parts)
     codes, trained = {}, {}
     for path, part in parts.items():
@@ -92,7 +92,7 @@ def images_of_codes(folder: str, named: dict[str, Items]) -> Any:
     (first, items), *others = named.items()
     for path, part in others:
         if part.names != items.names:
-            raise ValueError(f"INDEX must be codes of the same pictures. Got others in {path} than in {first}.")
+            raise ValueError(f"INDEX must be codes of the same pictures. Got different ones in {path} and {first}.")
     names = items.names or []
     if missing := [name for name in names if not os.path.isfile(os.path.join(folder, name))]:
         raise FileNotFoundError(

@@ -99,7 +99,7 @@ def _trained(samples: Samples, model: str) -> npt.NDArray[np.bool_] | None:
 
 
 def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any], npt.NDArray[np.uint8]], int]:
-    """Function of a slice that returns its codes, followed by their factors if there are any, and bytes of a record."""
+    """Function that turns samples into codes, followed by factors if the hasher has any, and bytes of a record."""
     convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
 
     def record(samples: Any) -> npt.NDArray[np.uint8]:
@@ -233,7 +233,7 @@ def export(options: argparse.Namespace) -> int:
     left_out = "" if factors is None else ", without their factors"
     print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
-        print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} has none that are text.")
+        print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")
     return 0
 
 
@@ -282,7 +282,7 @@ def _errors_of(place: str, kind: type[Exception]) -> Iterator[None]:
 def _no_new_file(path: str) -> Iterator[None]:
     """Context manager that removes a new database file if its body fails."""
     if not path or path.startswith(":memory:"):
-        raise ValueError(f"--out must be a file, which stays. Got {path!r} instead.")
+        raise ValueError(f"--out must be a file, since memory is not kept. Got {path!r} instead.")
     check_writable(path)
     existed = Path(path).exists()
     try:

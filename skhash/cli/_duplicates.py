@@ -112,7 +112,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.model is not None:
         raise ValueError(f"--model must be used with pictures. Got {options.data}, which has codes.")
     if (options.vectors is None) != (options.max_distance is None):
-        raise ValueError("--vectors and --max-distance must be given together. Pairs of near vectors are then kept.")
+        raise ValueError("--vectors and --max-distance must be given together. They keep the pairs of near vectors.")
     if options.vectors is not None and are_pictures(options.vectors):
         raise ValueError(
             f"--vectors must be a file of vectors. Got {options.vectors}. For the features of pictures: "

@@ -37,7 +37,7 @@ def fit(options: argparse.Namespace) -> int:
     labeled = hasher.__sklearn_tags__().target_tags.required or options.held_out > 0
     if options.fine_tune or are_pictures(options.data):
         if options.scale:
-            raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
+            raise ValueError("--scale must not be used with pictures, whose features already have one scale.")
         needed = _prepare_training(hasher, options) if options.fine_tune else ()
         images, network = open_pictures(options.data, options, labeled=labeled, needed=needed)
         _check_labels(hasher, images.targets, options)
@@ -84,7 +84,7 @@ def _check_labels(hasher: BaseHasher, targets: Any, options: argparse.Namespace)
 
 
 def _prepare_training(hasher: BaseHasher, options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Set the parameters of a hasher that trains a network with pictures; modules that these need, and packages."""
+    """Set the parameters of a hasher that trains a network with pictures; return the modules and packages it needs."""
     known = hasher.get_params(deep=False)
     if "backbone" not in known:
         raise ValueError(

@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _add_duplicates(commands)
     for job in commands.choices.values():
         job.add_argument(
-            "-q", "--quiet", action="store_true", help="no progress and no remarks: results, warnings and errors alone"
+            "-q", "--quiet", action="store_true", help="no progress and no remarks, only results, warnings and errors"
         )
     return top
 
@@ -193,14 +193,14 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="a parameter of the hasher, as in Python, or text; may be given several times",
     )
     job.add_argument(
-        "--scale", action="store_true", help="a StandardScaler in front: MODEL is a Pipeline, which scales new samples"
+        "--scale", action="store_true", help="standardize features: MODEL is a Pipeline that also scales new samples"
     )
     job.add_argument(
         "--held-out",
         type=_share,
         default=0.1,
         metavar="SHARE",
-        help="share of the samples that are not learned from, and score the hasher (default 0.1); 0 for none",
+        help="share of the samples to hold out and score the hasher with (default 0.1); 0 for none",
     )
     job.add_argument(
         "--seed", type=lambda text: _count(text, 0), default=0, metavar="N", help="random seed (default 0)"
@@ -209,7 +209,7 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--fine-tune",
         action="store_true",
         help="train the network of --backbone with the pictures, together with the bits of a deep method; this takes "
-        "more time and finds more",
+        "more time, and searches find more",
     )
     _add_samples(job, has_model=False)
 
@@ -221,7 +221,7 @@ def _add_pictures(job: "_Parser", has_model: bool) -> None:
         group.add_argument(
             "--backbone",
             metavar="FILE.py:CLASS",
-            help="the network of MODEL, if it is one of your own: that of skhash fit",
+            help="the network of MODEL, if it is your own: as given to skhash fit",
         )
     else:
         group.add_argument(
@@ -308,8 +308,8 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--candidates",
         type=_count,
         metavar="N",
-        help="number of items that codes pick for --query real or --rerank, which put them in order; real queries pick "
-        "them where both are given (default: all items)",
+        help="number of candidates that codes find, and --query real or --rerank orders; with both options, real "
+        "queries find them (default: all items)",
     )
     job.add_argument(
         "--rerank",
@@ -351,7 +351,7 @@ def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job = commands.add_parser(
         "browse",
         help="write a page that searches pictures by their codes",
-        description="Write a page, one file, in which one chooses a picture and sees what its code finds, for each "
+        description="Write a page, in one file, where you choose a picture and see what its code finds, for each "
         "file of codes.",
     )
     job.add_argument(
@@ -429,7 +429,7 @@ def _add_label_separator(job: argparse.ArgumentParser) -> None:
         type=lambda text: None if text == "none" else text,
         default="auto",
         metavar="TEXT",
-        help='what stands between several labels in a cell of a CSV file, such as ";"; none if each cell is one label '
+        help='separator of several labels in a cell of a CSV file, such as ";"; none if each cell is one label '
         "(default: none, but cells that seem to have several labels are an error)",
     )
 
@@ -470,7 +470,7 @@ def _add_csv(job: "argparse._ActionsContainer") -> None:
         "--separator",
         type=lambda text: text.replace("\\t", "\t"),
         metavar="C",
-        help="what stands between the cells of a CSV file, such as ';' or '\\t' (default ,)",
+        help="separator of the cells of a CSV file, such as ';' or '\\t' (default ,)",
     )
 
 
@@ -480,9 +480,9 @@ def _column_names(text: str) -> list[str]:
 
 
 def expand_homes(options: argparse.Namespace) -> None:
-    """Put the home in place of a first ~ of all paths: a shell leaves it in --out=~/codes.npz, and a script has none.
+    """Replace a leading ~ of each path by the home folder, which no shell does in --out=~/codes.npz or in a script.
 
-    Names and numbers do not begin with ~, so that all texts count as paths but a title.
+    Names and numbers do not begin with ~, so every text but a title counts as a path.
     """
     for name, value in vars(options).items():
         if isinstance(value, str) and name != "title":
@@ -492,7 +492,7 @@ def expand_homes(options: argparse.Namespace) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Split the lists of ``skhash compare`` and set defaults; ValueError for options that do not fit."""
+    """Split the lists of ``skhash compare`` and set defaults. Raise ValueError for options that do not fit."""
     from skhash.datasets.loading import is_dataset
     from skhash.datasets.tables import is_table
 
@@ -530,7 +530,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def _check_tables(options: argparse.Namespace, task: str) -> None:
-    """Split the formats; ValueError for one that is unknown or has no folder, or a baseline that is not compared."""
+    """Split the formats. Raise ValueError if one is unknown or has no folder, or the baseline is not compared."""
     from skhash.comparison import expand_methods
     from skhash.comparison.formats import check_formats
 

@@ -96,8 +96,8 @@ def open_pictures(
 ) -> tuple[Any, Any]:
     """Pictures that are not read yet, and the network of --backbone: a name or a module.
 
-    `labeled` says whether the labels of pictures are needed: all of them, then. `needed` are more modules that the
-    command needs, and their packages.
+    `labeled` says whether every picture needs a label. `needed` are further modules that the command needs, and their
+    packages.
     """
     from skhash.engine import is_network, load_network
 
@@ -129,7 +129,7 @@ def own_network(text: str) -> Any:
     if not path.endswith(".py") or not name:
         raise ValueError(f"--backbone must be FILE.py:CLASS for a network of your own. Got {text!r} instead.")
     if not file.is_file():
-        raise FileNotFoundError(f"--backbone must name a file of Python. There is no {path}.")
+        raise FileNotFoundError(f"--backbone must name a Python file. There is no file {path}.")
     module = f"_skhash_backbone_{file.stem}"
     spec = spec_from_file_location(module, file.resolve())
     assert spec is not None  # because the name ends with .py
@@ -177,8 +177,8 @@ def open_for(
 ) -> tuple[Any, Samples]:
     """A model and the samples of a file.
 
-    Of pictures these are features, and the model is what follows the network. `names` chooses some of them. `lenient`
-    is for tables, see `open_samples`.
+    Samples of pictures are features, and the model is what follows the network. `names` selects pictures. `lenient` is
+    for tables, see `open_samples`.
     """
     if not are_pictures(path):
         return model, open_samples(path, options, feature_names(model), lenient=lenient)
@@ -187,7 +187,7 @@ def open_for(
     first = first_step(model)
     shape: tuple[int, ...] = getattr(first, "input_shape_", ())
     if len(shape) != 3:
-        raise ValueError(f"MODEL must be one of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
+        raise ValueError(f"MODEL must be a model of pictures for {path}. Fit one: skhash fit PICTURES --method ...")
     has_features = isinstance(first, PretrainedFeatures)
     _check_installed(first.network if has_features else first.backbone)
     images = load_pictures(path, options, size=shape[1], channels=shape[0])
@@ -292,7 +292,7 @@ def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
     if len(set(stems)) < len(stems):
         raise ValueError(f"DATASET must be folders and files of different names. Got {', '.join(stems)}.")
     if options.scale and any(map(are_pictures, converted)):
-        raise ValueError("--scale must not be used with pictures, whose features have one scale already.")
+        raise ValueError("--scale must not be used with pictures, whose features already have one scale.")
     if not any(map(is_table, converted)):
         check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
@@ -316,7 +316,7 @@ def _as_file(path: str, options: argparse.Namespace, folder: str) -> Source:
 def complete_models(options: argparse.Namespace, sources: Sequence[Source], results: "Sequence[Result]") -> None:
     """Give kept models what those of ``skhash fit`` have, so that other commands read the same files with them.
 
-    Those of tables know the names of their columns. Those of pictures begin with the network, and know their training
+    Models of tables know the names of their columns. Models of pictures begin with the network, and know their training
     pictures.
     """
     for source in sources:

@@ -244,7 +244,7 @@ def _open(
 
 
 def _is_name(path: str) -> bool:
-    """Whether this names a data set, or a file in the folder of data sets, and no file here."""
+    """Whether this names a data set, or a file in the folder of data sets, and no file in the working folder."""
     is_known = path in DEFAULT_PROTOCOLS or path in ALIASES
     return not Path(path).is_file() and (is_known or find_file(path, None) is not None)
 
@@ -284,7 +284,7 @@ def _open_npz(path: str) -> Samples:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """Context manager in whose errors parameters of the readers of tables are named as options."""
+    """Context manager whose errors name parameters of the readers of tables as options."""
 
     def as_option(found: re.Match[str]) -> str:
         value = ast.literal_eval(found[2])

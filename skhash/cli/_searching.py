@@ -46,8 +46,8 @@ _ESTIMATED = _OF_VECTORS | {"euclidean": "squared Euclidean distance of the vect
 
 #: follows the table if it has marks
 _REMARK = (
-    "\n= marks items at the same distance as another one, whose order says nothing. more tied: the number of items "
-    "that are at the distance of the last one, and not among those found."
+    "\n= marks items at the same distance as another item: their order says nothing. more tied: how many "
+    "further items are at the distance of the last one."
 )
 
 
@@ -122,7 +122,7 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
 
 
 def _check_inputs(options: argparse.Namespace, is_saved: bool, reranks: bool) -> None:
-    """Raise ValueError if the items or their vectors are missing, or given without need."""
+    """Raise ValueError if the items or their vectors are missing, or given but not used."""
     if is_saved and options.data is not None:
         raise ValueError(f"DATA must not be given with an index, which has its own items. Got {options.data}.")
     if not is_saved and options.data is None:
@@ -215,8 +215,7 @@ def _check_stages(index: HammingNeighbors, options: argparse.Namespace) -> None:
     if index.query == "code" and index.rerank is None:
         if options.candidates is not None:
             raise ValueError(
-                "--candidates must be used with --query real or --rerank, which put them in order. "
-                f"Got {options.candidates}."
+                f"--candidates must be used with --query real or --rerank, which order them. Got {options.candidates}."
             )
         index.set_params(candidates=None)  # a saved index has them for stages that this search does not use
     if options.k is not None and index.candidates is not None and options.k > index.candidates:

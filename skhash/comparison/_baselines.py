@@ -32,7 +32,7 @@ _QUERY_BITS = 8  # of RaBitQ, for each number of a query: as good as floats, and
 
 @dataclass(eq=False)
 class Baseline:
-    """Items behind a map to their first features or principal components, of which a random rotation is optional."""
+    """Items as their first features or principal components, with an optional random rotation."""
 
     nbits: int
     random_state: int
@@ -135,7 +135,7 @@ class Truncation(Baseline):
         self.squares_ = np.square(self.stored_).sum(axis=1)
 
     def search(self, queries: Floats, k: int) -> Found:
-        """Distances, but for a constant of each query, and indices of the k nearest items, in any order."""
+        """Distances up to a constant per query, and indices of the k nearest items, in any order."""
         squares = np.float32(0) if self.metric == "inner" else self.squares_
         distances = squares - 2 * (self._map_queries(queries) @ self.stored_.T)
         items = np.argpartition(distances, k - 1, axis=1)[:, :k]
@@ -143,7 +143,7 @@ class Truncation(Baseline):
 
 
 class _FaissIndex(Baseline):
-    """Items in an index of FAISS behind a map."""
+    """Items in an index of FAISS that a map of the items feeds."""
 
     index_: Any
 
@@ -164,7 +164,7 @@ class _FaissIndex(Baseline):
 
 @dataclass(eq=False)
 class FaissCodes(_FaissIndex):
-    """Numbers of a few bits behind a random rotation, in codes of FAISS that have the largest size in the given bits.
+    """Randomly rotated items as numbers of a few bits, in the largest code of FAISS that fits into the given bits.
 
     TurboQuant expects vectors of norm 1 and stores no norms: all are divided by the root mean square of their norms.
     """
@@ -179,7 +179,7 @@ class FaissCodes(_FaissIndex):
 
     @cached_property
     def n_stored(self) -> int:
-        """Largest number of dimensions of which the code fits."""
+        """Largest number of dimensions whose code fits."""
         n = self.nbits // self.bits
         while n and self.code_size(n) > self.nbits // 8:
             n -= 1

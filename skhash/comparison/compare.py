@@ -38,7 +38,7 @@ from skhash.metrics import Metric
 from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS, Space
 from skhash.unwrap import named_warnings
 
-#: queries of which the values are kept by default
+#: largest number of queries whose values are kept by default
 MAX_QUERIES = 10_000
 _TASKS = ("relevance", "neighbors")
 
@@ -189,7 +189,7 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Task:
-    """A fit: its result without what is measured, the protocol, and a hash of the arrays of the split of seed 0."""
+    """A fit: its result without measured values, the protocol, and a hash of the arrays of the split of seed 0."""
 
     blank: Result
     protocol: str | Protocol | None
@@ -208,7 +208,7 @@ class _Task:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything that decides the metrics, as JSON holds it: a stored result is found by the hash of it."""
+        """Everything that decides the metrics, in the form of JSON. Its hash finds a stored result."""
         blank, options, parameters = self.blank, self.options, dict(self.blank.parameters)
         class_name = variant_of(blank.method).method.class_name
         if class_name.startswith("Faiss"):
@@ -247,9 +247,9 @@ def _check_own_results(folder: str | os.PathLike[str]) -> None:
 
 
 def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> list[Result]:
-    """Results in the ``results.json`` of a folder of other data sets, methods, numbers of bits or seeds than the tasks.
+    """Results in the ``results.json`` of a folder whose data set, method, number of bits or seed is not that of a task.
 
-    Those of other data under the name of one of these data sets are left out, with a warning.
+    Results of other data that have the name of one of these data sets are left out, with a warning.
     """
     planned = {_place(task.blank) for task in tasks}
     try:
@@ -279,7 +279,7 @@ def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> li
 
 
 def _place(result: Result) -> tuple[Any, ...]:
-    """What a list has one result of."""
+    """Values that identify a result in a list."""
     return result.dataset, result.protocol, result.method, result.nbits, result.seed
 
 
@@ -376,7 +376,7 @@ def _check_options(task: str, options: _Options) -> None:
 
 
 def _identify(source: str, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
-    """What results say of a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
+    """What results say about a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
     import joblib
 
     data = _load(source, protocol, 0, scale)
@@ -390,7 +390,7 @@ def _identify(source: str, protocol: str | Protocol | None, scale: bool) -> tupl
 
 
 def _task_of(affinity: Any) -> str:
-    """What is compared under a protocol with this affinity."""
+    """Task of a protocol with this affinity."""
     known = [NeighborAffinity(N_NEIGHBORS, metric=metric) for metric in get_args(SearchMetric)]
     return "neighbors" if affinity in known else "relevance"
 
@@ -494,7 +494,7 @@ def _warm_up() -> None:
 
 
 def _run_task(task: _Task, watcher: Any = None) -> Result:
-    """Result of a task, which is stored; it holds an error, which does not stop other tasks."""
+    """Result of a task, which is stored. An error is kept in the result, and does not stop other tasks."""
     _warm_up()
     getattr(hashers, variant_of(task.blank.method).method.class_name, None)  # imports torch for deep ones
     start, failure = time.perf_counter(), None

@@ -48,7 +48,7 @@ class Difference:
     method, baseline : str
         Names of the two methods.
     mean : float
-        Mean of the method less that of the baseline.
+        Mean of the method minus that of the baseline.
     low, high : float
         Bounds of the interval, which covers 95 %.
     p_value : float
@@ -56,7 +56,7 @@ class Difference:
     spread : float
         Standard deviation of the difference over the splits; NaN with one split.
     n_splits, n_queries : int
-        Numbers of splits, and of queries in all of them; those of one split if all have the same ones.
+        Number of splits, and number of queries in all splits, or in one split if all have the same queries.
 
     Examples
     --------
@@ -102,18 +102,18 @@ def find_differences(
     metric : str, default="ap"
         The metric.
     baseline : str, default=None
-        Method that the others are compared with. None is the best one at each number of bits. It is
-        chosen by the same queries, so that the differences to it are a little too large: name the baseline if
-        it is known before.
+        Method that the others are compared with. None is the best one at each number of bits. The same
+        queries choose it, so the differences to it are a little too large: name the baseline if you know it
+        in advance.
     random_state : int, default=0
         Seed of the draws.
 
     Returns
     -------
     list of Difference
-        By number of bits, the best method first. A method that has no values of queries, or not in the same splits as
-        the baseline, is left out; a split must have two queries. There are none beyond 10,000
-        queries unless :func:`compare` keeps the values (`per_query`).
+        By number of bits, the best method first. A method is left out if it has no values of queries, or has them in
+        other splits than the baseline; a split must have two queries. With more than 10,000 queries the list is
+        empty, unless :func:`compare` keeps the values (`per_query`).
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _bootstrap(differences: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
-    """p-values: the share of sign flips whose difference is at least as large, the given signs among them."""
+    """p-values: the share of sign flips whose difference is at least as large, including the given signs."""
     weighted = np.concatenate([part / part.shape[1] for part in per_split], axis=1)  # their sum is n_splits D
     n_methods, n_queries = weighted.shape
     least = np.abs(weighted.sum(axis=1)) - 1e-12  # rounding decides no tie
@@ -269,7 +269,7 @@ def holm(p_values: npt.ArrayLike) -> Floats:
     Returns
     -------
     ndarray of shape (n_tests,)
-        The i-th smallest of n is multiplied by n - i + 1, and none is below a smaller one's or above 1.
+        The i-th smallest of n is multiplied by n - i + 1. The results ascend like the p-values, up to 1.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def holm(p_values: npt.ArrayLike) -> Floats:
 
 
 def differences_table(differences: Sequence[Difference]) -> str:
-    """Markdown table of differences, with what it means below it; empty for none.
+    """Markdown table of differences, followed by its meaning; empty for none.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_c
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.unwrap import find_hasher, named_warnings, packed_codes
 
-#: metrics of a comparison unless others are asked for
+#: default metrics of a comparison
 METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
 #: metrics that a comparison takes: names, metrics or functions of a histogram, or functions by name
 Metrics = Iterable[str | Metric | Callable[..., Any]] | Mapping[str, str | Metric | Callable[..., Any]]

@@ -86,7 +86,7 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     seed : int
         Its `random_state`.
     affinity : "auto" or callable
-        Its affinity, unless it makes a method learn from labels that learns from samples alone.
+        Its affinity. Left out where a method learns from samples alone, and would learn from labels with it.
     **parameters
         Further parameters of the hasher.
 

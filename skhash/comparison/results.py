@@ -6,8 +6,8 @@
     FOLDER/models/<...>.safetensors                                          the fitted hasher, if it is kept
 
 The hash is that of the settings: everything that decides the metrics. A file is reused only for the same data, method,
-parameters, tuning and versions. Code that changed under the same version number is not noticed: use `fresh` then.
-A comparison computes what a damaged file holds again, with a warning. A report, which computes nothing, raises an error
+parameters, tuning and versions. Code that changed under the same version number is not noticed: use `fresh`.
+If a file is damaged, a comparison warns and computes its content again. A report computes nothing, and raises an error
 that names the file.
 """
 
@@ -69,8 +69,8 @@ class Result(Mapping[str, Any]):
     fit_seconds, codes_per_second : float, default=None
         Time of the fit, and speed of encoding the database. For neighbors both are CPU time.
     single_query_ms, batch_query_ms : float, default=None
-        For neighbors: milliseconds of CPU time in which the ten nearest items of a real query are found, if it
-        comes alone and in a batch.
+        For neighbors: milliseconds of CPU time to find the ten nearest items of a real query, alone and in a
+        batch.
     codes_sha256 : str, default=None
         SHA-256 of the packed codes of the database, in hex digits.
     curves : dict of str to list, default=None
@@ -318,7 +318,7 @@ def read_records(folder: str | os.PathLike[str], but: Container[Path | None] = (
 
 
 def key_of(result: Result) -> str:
-    """Everything that a list of results says of a fit but its metrics, which may be some of those that are stored."""
+    """What a list of results says about a fit, without the metrics: the list may have only some of those stored."""
     return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
 
 

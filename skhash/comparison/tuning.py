@@ -39,7 +39,7 @@ class Candidate:
     seconds : float, default=0.0
         Time of fit and evaluation.
     centers : dict, default={}
-        For the default alone: its value of each parameter that is searched :class:`~skhash.registry.LogUniform` it.
+        For the default only: its value of each parameter that a :class:`~skhash.registry.LogUniform` searches around.
     """
 
     parameters: Mapping[str, Any]

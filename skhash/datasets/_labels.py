@@ -12,10 +12,10 @@ _FLAGS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
 
 
 def check_label_separator(separator: Any) -> None:
-    """Raise ValueError for what cannot stand between labels."""
+    """Raise ValueError for a separator that cannot divide labels."""
     if separator is not None and not (isinstance(separator, str) and separator):
         raise ValueError(
-            f"`label_separator` must be what stands between labels, such as ';', or 'auto' or None. "
+            f"`label_separator` must be a separator of labels, such as ';', or 'auto' or None. "
             f"Got {separator!r} instead."
         )
 

@@ -38,7 +38,7 @@ class CsvTable:
 
     Lines may end with CRLF, and quoted cells may have newlines. Empty lines are left out. A cell is missing if it is
     empty; anything else, such as NA, is text. Each row must have as many cells as there are names. A column without a
-    name is called "Unnamed: 0" by its place, as pandas calls it.
+    name is called "Unnamed: 0" by its position, as in pandas.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CsvTable:
             )
 
     def _check_separator(self) -> None:
-        """Raise InvalidFileError if the first line has one name, in which another program would find several."""
+        """Raise InvalidFileError if the first line has one name, which another separator divides into several."""
         with open(self.path, newline="", encoding=self.encoding or "utf-8-sig", errors="replace") as file:
             cells: list[str] = []
             with suppress(csv.Error, UnicodeError):  # a cell of more than 128 KB; the reader says what is wrong
@@ -135,7 +135,8 @@ class CsvTable:
             for mark, literal in _SEPARATORS.items():
                 if mark in cells[0]:
                     raise InvalidFileError(
-                        self.path, f"has one column, {cells[0]!r}. Pass what stands between: separator={literal}."
+                        self.path,
+                        f"has one column, {cells[0]!r}. Pass the separator of its cells: separator={literal}.",
                     )
 
     @contextmanager

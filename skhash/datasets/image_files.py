@@ -113,7 +113,7 @@ class ImageFiles(Dataset[npt.NDArray[np.uint8]]):
         return keys
 
     def content_keys(self) -> npt.NDArray[np.uint64]:
-        """Numbers that name the bytes of each file, wherever it is: the first 64 bits of their SHA-256."""
+        """Numbers that identify the content of each file, wherever it lies: the first 64 bits of its SHA-256."""
         keys = np.empty(len(self), np.uint64)
         for i, path in enumerate(self.paths):
             with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Pictures of a folder, a list or a table, a CSV file with a column of their paths, read when they are needed."""
+"""Pictures of a folder, a list or a table (a CSV file with a column of paths), read when they are needed."""
 
 import os
 import warnings
@@ -38,7 +38,7 @@ def load_images(
     Parameters
     ----------
     source : path-like or list of path-like
-        A folder, a CSV file with the columns ``path`` and, if there are labels, ``label``, a picture,
+        A folder; a CSV file with the column ``path`` and, for labels, the column ``label``; a picture;
         or a list of pictures. The pictures of a folder are those in all folders inside it, in the
         order of their paths; names that begin with a dot are left out. Paths in a CSV file begin
         at its folder. In the names of its columns, case and spaces around them do not count.
@@ -53,7 +53,7 @@ def load_images(
     separator : str, default=None
         Character between the cells of the CSV file. None is a comma, and a tab in a ``.tsv`` file.
     label_separator : str or None, default="auto"
-        What stands between several labels in a cell of the CSV file, such as ";". None takes each cell as
+        Separator of several labels in a cell of the CSV file, such as ";". None takes each cell as
         one label. "auto" does so, too, but raises an error if parts of a cell at ";" or "|" occur in
         other rows.
     size : int, default=224
@@ -152,7 +152,7 @@ def _are_columns(labels: Any) -> bool:
 
 
 class PictureTable(NamedTuple):
-    """What a table says of pictures."""
+    """What a table says about pictures."""
 
     names: list[str]  # paths, which begin at the folder of the table
     targets: Any = None

@@ -51,10 +51,9 @@ def load_table(
     """Features, labels and identifiers of a CSV file, a Parquet file or a data frame.
 
     The features are all columns that no parameter names. They must be columns of numbers: int, float or bool.
-    A column that is text, has dates, blank cells, NaN, infinity or whole numbers beyond 2**53 is refused, and
-    so is one that is called y, label, class, target, id or index, or that is the first one and has no name.
-    Such a column would leak into the features. Name it in `labels`, `ids` or `drop`; or name the features
-    in `columns`.
+    A column with text, dates, blank cells, NaN, infinity or whole numbers beyond 2**53 is refused. So is a column
+    named y, label, class, target, id or index, and a first column without a name: they would leak into the features.
+    Name such a column in `labels`, `ids` or `drop`; or name the features in `columns`.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ def load_table(
     decimal : str, default=None
         Character before the fraction of numbers in a CSV file. None is a point.
     label_separator : str or None, default="auto"
-        What stands between several labels in a cell, such as ";". None takes each cell as one label. "auto"
+        Separator of several labels in a cell, such as ";". None takes each cell as one label. "auto"
         does so, too, but raises an error if parts of a cell at ";" or "|" occur in other rows.
 
     Returns
@@ -294,7 +293,7 @@ def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[s
     """The column of lists, and labels in y unless others are named: no other column is a feature."""
     if len(named or lists) > 1:
         raise ValueError(
-            f"{table.name}: `columns` must name one column, since one of lists holds all features. Got "
+            f"{table.name}: `columns` must name one column, since a column of lists holds all features. Got "
             f"{listed(named) if named else f'none, and there are {listed(lists)}'}."
         )
     owned = {name for names in found.values() for name in names}

@@ -427,7 +427,7 @@ def test_a_file_that_is_no_database_is_named(store, files, tmp_path, capsys):
 def test_a_database_that_would_vanish_is_refused(store, place, files, capsys):
     pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
     assert main(["export", f"{files}/codes.npz", "--to", store, "--out", place]) == 2
-    assert f"--out must be a file, which stays. Got {place!r} instead." in capsys.readouterr().err
+    assert f"--out must be a file, since memory is not kept. Got {place!r} instead." in capsys.readouterr().err
 
 
 def test_an_address_that_is_none_is_an_error_of_the_user(files, capsys):
@@ -505,7 +505,7 @@ def test_no_file_that_is_read_is_replaced(arguments, files, digits, tmp_path, mo
     np.savez("items.npz", X=digits.X)
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     assert main(arguments) == 2
-    assert "--out must be another file than those that are read. Got " in capsys.readouterr().err
+    assert "--out must not be a file that the command reads. Got " in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
 
 

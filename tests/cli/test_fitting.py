@@ -172,7 +172,7 @@ def test_values_are_literals_or_text(text, value, tmp_path, capsys):
         (["digit", "--method", "itq"], "There is no file digit."),
         (["{items}", "--method", "itq", "--labels", "y"], "--labels must be used with a CSV or Parquet file"),
         (["{items}", "--method", "itq", "--out", "no/model"], "Create the folder first: 'no"),
-        (["{items}", "--method", "itq", "--out", "{items}"], "--out must be another file than those that are read."),
+        (["{items}", "--method", "itq", "--out", "{items}"], "--out must not be a file that the command reads."),
         (["{gaps}", "--method", "itq"], "{gaps}: Input X contains NaN."),
     ],
 )

@@ -193,7 +193,7 @@ def test_paths_are_exported_where_a_store_has_text(store, place, codes, tmp_path
         paths = file["paths"].tolist()
     for given in (codes, index):
         assert main(["export", given, "--to", store, "--out", out]) == 0
-        remark = f"The ids are 0, 1, 2, ..., in the order of {given}: faiss has none that are text.\n"
+        remark = f"The ids are 0, 1, 2, ..., in the order of {given}: faiss takes no text as ids.\n"
         assert capsys.readouterr().out == f"40 codes of 16 bits: {out}\n" + (remark if store == "faiss" else "")
         if store == "parquet":
             assert from_parquet(out).ids.tolist() == paths
@@ -283,7 +283,7 @@ def test_a_model_of_images_encodes_pictures(place, tmp_path, capsys):
 def test_a_model_of_vectors_refuses_pictures(place, digits, tmp_path, capsys):
     save(TALRHasher(8, n_epochs=1).fit(digits.X, digits.y), tmp_path / "model")
     assert main(["encode", f"{tmp_path}/model", f"{place}/pictures", "--out", f"{tmp_path}/codes.npz"]) == 2
-    assert "MODEL must be one of pictures for " in capsys.readouterr().err
+    assert "MODEL must be a model of pictures for " in capsys.readouterr().err
     assert main([*fit(place), "--scale"]) == 2
     assert "--scale must not be used with pictures" in capsys.readouterr().err
 
@@ -510,7 +510,7 @@ def test_fine_tune(place, own, tmp_path, capsys):
     [
         (["--method", "itq", "--fine-tune"], "--fine-tune must be used with a deep method, such as talr"),
         (["--backbone", "resnet18"], "--backbone must be efficientnet-lite0, timm/NAME, torchvision/NAME, or FILE.py:"),
-        (["--backbone", "no.py:Gray"], "--backbone must name a file of Python. There is no no.py."),
+        (["--backbone", "no.py:Gray"], "--backbone must name a Python file. There is no file no.py."),
         (["--backbone", "net.py:Red"], "--backbone must name a class of net.py. Got 'Red'"),
         (["--backbone", "net.py:number"], "--backbone must name a class of net.py. Got 'number'"),
         (["--backbone", "net.py:nn.Module"], "--backbone must name a class of net.py. Got 'nn.Module'"),

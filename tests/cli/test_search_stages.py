@@ -155,7 +155,7 @@ def test_as_many_candidates_as_there_are_items(files, digits, tmp_path):
     [
         (
             "itq items.npy queries.npy --candidates 20",
-            "--candidates must be used with --query real or --rerank, which put them in order. Got 20.",
+            "--candidates must be used with --query real or --rerank, which order them. Got 20.",
         ),
         (
             "itq items.npy queries.npy --candidates 9 --query real --k 10",

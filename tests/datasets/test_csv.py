@@ -69,7 +69,7 @@ def test_separator_decimal_and_types(path):
             "must have 2 cells in each row. Got 3 in line 5: 'r, s,2'. Quote cells",
         ),
         (b"a,b\n1,2\n3\n", {}, "must have 2 cells in each row. Got 1 in line 3: '3'"),
-        (b"a;b\n1;2\n", {}, "has one column, 'a;b'. Pass what stands between: separator=\";\""),
+        (b"a;b\n1;2\n", {}, "has one column, 'a;b'. Pass the separator of its cells: separator=\";\""),
         (b"0.5,1\n2,3\n", {}, "must begin with the names of its columns. Got numbers, such as '0.5'."),
         (b"0,0,0\n2,3,4\n", {}, "must begin with the names of its columns."),
         (b"a\tb\n1\t2\n", {}, 'has one column, .*separator="'),

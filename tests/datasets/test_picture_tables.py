@@ -268,7 +268,7 @@ def test_a_missing_file_is_missing(folder, broken):
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("table.csv", {"label_separator": ""}, "`label_separator` must be what stands between labels, .*Got ''"),
+        ("table.csv", {"label_separator": ""}, "`label_separator` must be a separator of labels, .*Got ''"),
         ("table.csv", {"labels": "path"}, "`labels` must name columns of .*Got 'path'"),
         ("table.csv", {"encoding": "no"}, "`encoding` must be one that Python knows"),
         (".", {"labels": "label"}, "`labels` must be used with a CSV file. Got 'label'"),

@@ -204,7 +204,7 @@ def test_cells_of_text_are_counted_in_the_whole_file(tmp_path):
     ("content", "message"),
     [
         (b'a,b\n"1,5",2\n', """column a is text such as '1,5'. Pass decimal=",".$"""),
-        (b"a;b\n1,5;2,5\n", """has one column, 'a;b'. Pass what stands between: separator=";".$"""),
+        (b"a;b\n1,5;2,5\n", """has one column, 'a;b'. Pass the separator of its cells: separator=";".$"""),
         ("a,größe\n1,2\n".encode("latin-1"), 'is not UTF-8, see line 1. .* encoding="latin-1"'),
         ("a,b\n1,2\n".encode("utf-16"), 'encoding="utf-16"'),
         (b"a,b\n1,2\n3\n", "must have 2 cells in each row. Got 1 in line 3"),

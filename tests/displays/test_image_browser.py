@@ -223,7 +223,7 @@ def test_codes_and_pictures_must_belong_together(place, tmp_path, capsys):
     np.savez(tmp_path / "few.npz", codes=packed[:9], nbits=nbits)
     missing = write_codes(tmp_path / "no.npz", images, packed, nbits, paths=np.array(["none.png", *images.names[1:]]))
     for files, more, message in [
-        ([first, other], [], f"INDEX must be codes of the same pictures. Got others in {other} than in {first}."),
+        ([first, other], [], f"INDEX must be codes of the same pictures. Got different ones in {other} and {first}."),
         ([f"{tmp_path}/few.npz"], [], "INDEX must have a code for each of the 200 pictures. Got 9 codes in"),
         ([missing], [], f"--images must be the folder of the pictures of {missing}. {folder}/pictures has no none.png"),
         ([first], ["--bits", "4,9"], f"--bits must be ints from 1 to 8, the bits of {first}. Got '4,9' instead."),
