@@ -15,11 +15,10 @@ from skhash.registry import HASHERS, METHODS
 PACKAGE = Path(skhash.__file__).parent
 FIXTURES = Path(__file__).parent / "fixtures"
 
-#: the ground floor: every room may import it, its modules import each other alone, and the underscore of their names
-#: keeps them from users
+#: modules that all rooms may import, and that import each other alone; their underscore keeps them from users
 GROUND = {"registry", "exceptions", "_compat", "_compiler", "_files", "_ids", "_libraries", "_progress", "_threads"}
 GROUND |= {"_validation"}
-#: each room to the rooms that it may import beside the ground floor; None: all that stand above it in this list
+#: each room to the rooms that it may import beside GROUND; None: all that stand above it in this list
 ROOMS: dict[str, set[str] | None] = {
     "codes": set(),
     "unwrap": {"codes"},
