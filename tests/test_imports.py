@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str] | None] = {
     "__main__": None,
 }
 #: rooms whose underscores are not ordered yet
-OPEN = {"affinity", "hashers.deep"}
+OPEN = {"hashers.deep"}
 WITHOUT_ENGINE = {"hashers.ranking_lists", "hashers.shallow", "hashers.structhash"}
 #: modules that import a class by a dotted name which is no constant: the registry's, or one of their own room
 IMPORT_BY_NAME = {"registry", "_libraries", "__init__", "engine", "hashers.deep", "displays", "cli"}
