@@ -72,7 +72,7 @@ class HasherIndex:
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
         self.codes, self.factors = self.hasher.encode(items), item_factors(self.hasher, items)
-        self.blocks = CodeBlocks.from_rows(self.codes, self.hasher._n_features_out)
+        self.blocks = CodeBlocks.from_rows(self.codes, self.hasher.nbits)
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import ITQHasher
-from skhash.affinity import DistanceAffinity
+from skhash.affinity import DistanceAffinity, NeighborAffinity
 from skhash.codes import hamming_distances
 from skhash.displays import RetrievedImagesDisplay
 
@@ -51,6 +51,18 @@ def test_retrieved_images_weigh_bits_and_ask_the_affinity(digits, structhash):
         hamming_distances(hasher.transform(digits.X_query[:3]), hasher.transform(digits.X)), kind="stable"
     )
     expected = [hasher.affinity_(digits.X_query[[i]], digits.X[order[i, :2]])[0] > 0 for i in range(3)]
+    assert_array_equal(display.relevant, expected)
+
+
+def test_neighbors_among_all_items_are_relevant_and_not_among_the_found_ones(digits):
+    hasher = ITQHasher(nbits=8, affinity=NeighborAffinity(5), random_state=0).fit(digits.X)
+    queries = digits.X_query[:3]
+    display = RetrievedImagesDisplay.from_estimator(
+        hasher, queries, None, digits.X, None, n_neighbors=20, image_shape=(8, 8)
+    )
+    distances = hamming_distances(hasher.transform(queries), hasher.transform(digits.X))
+    order = np.argsort(distances, kind="stable")[:, :20]
+    expected = np.take_along_axis(NeighborAffinity(5)(queries, digits.X), order, axis=1) > 0
     assert_array_equal(display.relevant, expected)
 
 
