@@ -13,7 +13,8 @@ import torch
 
 from skhash._threads import one_thread
 from skhash.affinity import Relevance
-from skhash.engine import Encoder, Schedule, Trainer, seeded
+from skhash.engine import Encoder, Schedule, Trainer
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep._hashnet import HashNetObjective
 from skhash.hashers.deep._talr import TALRObjective
 

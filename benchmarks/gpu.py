@@ -22,7 +22,9 @@ from torch import nn
 
 from skhash import HashNetHasher, NSHHasher, TALRHasher
 from skhash.affinity import Relevance
-from skhash.engine import Encoder, Schedule, Trainer, corrupt, seeded
+from skhash.engine import Encoder, Schedule, Trainer
+from skhash.engine.augment import corrupt
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep._hashnet import HashNetObjective
 from skhash.hashers.deep._nsh import NSHObjective
 from skhash.hashers.deep._talr import TALRObjective

@@ -97,7 +97,7 @@ numpydoc_validation_exclude = {
     r"comparison\.(\w+\.)?(Candidate|Difference|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
-    r"(Trainer|Encoder|Schedule|Smoothing|DatasetArray|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
+    r"(Trainer|Encoder|Schedule|Smoothing|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones

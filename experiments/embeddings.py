@@ -37,9 +37,9 @@ from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher
+from skhash._validation import evenly_spaced
 from skhash.codes import pack
 from skhash.comparison import mean_and_spread
-from skhash.engine import evenly_spaced
 from skhash.hashers.deep import embedding
 from skhash.neighbors import HammingNeighbors
 

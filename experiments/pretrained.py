@@ -27,7 +27,7 @@ from torch.utils.data import Dataset, Subset
 
 from skhash.comparison.methods import make_hasher
 from skhash.datasets import load_dataset, split
-from skhash.engine import DatasetArray
+from skhash.engine.data import DatasetArray
 from skhash.features import FeatureViews, PretrainedFeatures
 
 PATH = RESULTS / "pretrained.json"

@@ -66,7 +66,7 @@ def evenly_spaced(n_samples: int, n_max: int) -> npt.NDArray[np.int64]:
 
     Examples
     --------
-    >>> from skhash.engine import evenly_spaced
+    >>> from skhash._validation import evenly_spaced
     >>> evenly_spaced(10, 3), evenly_spaced(2, 3)
     (array([0, 4, 9]), array([0, 1]))
     """
@@ -319,7 +319,7 @@ def resolve_device(device: "str | torch.device") -> "torch.device":
 
     Examples
     --------
-    >>> from skhash.engine import resolve_device
+    >>> from skhash._validation import resolve_device
     >>> resolve_device("cpu")
     device(type='cpu')
     """

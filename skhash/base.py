@@ -33,8 +33,8 @@ from skhash._validation import (
 )
 from skhash.affinity import Relevance
 from skhash.affinity.targets import as_labels
-from skhash.codes import MAX_NBITS, threshold
-from skhash.codes.bits import first_bits
+from skhash.codes import threshold
+from skhash.codes.bits import MAX_NBITS, first_bits
 from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash.functions import HashFunction
 

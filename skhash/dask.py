@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import as_count
-from skhash.codes import as_packed, check_same_nbits
+from skhash.codes.bits import as_packed, check_same_nbits
 from skhash.metrics.shards import (
     SPLIT_EVERY,
     blocks_of,

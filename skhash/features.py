@@ -24,12 +24,13 @@ from torch.utils.data import Dataset
 
 from skhash._compat import Interval, fit_context
 from skhash._threads import one_thread
-from skhash._validation import as_count, check_channels, qualified_name
+from skhash._validation import as_count, check_channels, qualified_name, resolve_device
 from skhash.codes.bits import memory_chunks
-from skhash.engine import DatasetArray, full_precision, moco_v2, output_width, own_settings, resolve_device, seeded
-from skhash.engine.backbones import build_backbone, clone_with_module
-from skhash.engine.data import batch_tensor
+from skhash.engine.augment import moco_v2
+from skhash.engine.backbones import build_backbone, clone_with_module, output_width
+from skhash.engine.data import DatasetArray, batch_tensor
 from skhash.engine.networks import check_range, declared_statistics, is_network
+from skhash.engine.runtime import full_precision, own_settings, seeded
 from skhash.persistence.identity import digest
 
 Features = npt.NDArray[np.float32]

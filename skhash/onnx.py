@@ -29,8 +29,9 @@ from torch import nn
 
 from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
-from skhash.engine import Encoder, own_settings
+from skhash.engine import Encoder
 from skhash.engine.networks import declared_statistics
+from skhash.engine.runtime import own_settings
 from skhash.features import PretrainedFeatures
 from skhash.hashers.deep import DeepHasher
 from skhash.hashers.deep._query_encoder import QueryEncoder

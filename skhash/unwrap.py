@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from skhash.codes import as_packed
+from skhash.codes.bits import as_packed
 from skhash.codes.distances import Estimates
 
 

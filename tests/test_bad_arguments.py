@@ -14,8 +14,11 @@ from _public import annotations_of, public_callables
 from scipy import sparse
 
 from skhash import LSHHasher, affinity, codes, metrics, neighbors
+from skhash._validation import resolve_device
 from skhash.callbacks import RetrievalMonitor
+from skhash.codes.bits import as_packed, quantize_weights
 from skhash.comparison import make_hasher
+from skhash.engine.data import DatasetArray
 
 bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
 packed, y = np.packbits(bits, axis=1), [0, 1, 0, 1]
@@ -94,9 +97,9 @@ BAD = {
     r"split\.y": [labels[:3], None, [None] * 20],
     r"split\.scale": [0],
     r"split\.protocol": ["5k", *NO_NAME],
-    r"\w+_scorer\.estimator": [3, LSHHasher()],
-    r"\w+_scorer\.X": [X[:, :2], None],
-    r"\w+_scorer\.y": [labels[:3], None, [None] * 20],
+    r"RetrievalScorer\.__call__\.estimator": [3, LSHHasher()],
+    r"RetrievalScorer\.__call__\.X": [X[:, :2], None],
+    r"RetrievalScorer\.__call__\.y": [labels[:3], None, [None] * 20],
     r"RetrievalScorer\.metric|\.scoring": ["map", [], None, 3, ["ap", 3]],
     r"RetrievalScorer\.database": ["train", (X,), [X, labels], None],
     r"RetrievalScorer\.weighted": ["no"],
@@ -196,11 +199,18 @@ GOOD = {
     "HammingNeighbors.radius_neighbors": {"self": index, "X": bits, "radius": 1},
     "HammingNeighbors.radius_pairs": {"self": index, "radius": 1},
 }
-GOOD |= {f"{name}_scorer": labelled for name in ("ap", "ndcg", "precision_at_100", "precision_radius_2")}
+GOOD |= {"RetrievalScorer.__call__": labelled | {"self": metrics.RetrievalScorer("ap")}}
 
 
-PUBLIC = public_callables() | {"RetrievalMonitor": RetrievalMonitor}
-for cls in (affinity.ClassAffinity, affinity.SharedLabelsAffinity, affinity.PrecomputedAffinity):
+#: and some that rooms share, whose arguments come from users as they are
+SHARED = (as_packed, quantize_weights, resolve_device, DatasetArray, RetrievalMonitor)
+PUBLIC = public_callables() | {callable_.__name__: callable_ for callable_ in SHARED}
+for cls in (
+    affinity.ClassAffinity,
+    affinity.SharedLabelsAffinity,
+    affinity.PrecomputedAffinity,
+    metrics.RetrievalScorer,
+):
     PUBLIC[f"{cls.__name__}.__call__"] = cls.__call__
 
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skhash
-from skhash.engine import seeded
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep import DeepHasher
 from skhash.metrics import RelevanceHistogram, average_precision, ndcg, precision_recall_curve
 

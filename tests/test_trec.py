@@ -12,7 +12,8 @@ import torch
 from skhash import ITQHasher
 from skhash.cli import main
 from skhash.datasets import load_dataset
-from skhash.metrics import Ranking, evaluate_queries
+from skhash.metrics import Ranking
+from skhash.metrics.evaluation import evaluate_queries
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
 from skhash.trec import write_qrels, write_run

@@ -15,8 +15,10 @@ from sklearn.base import clone
 import skhash
 from skhash import affinity, codes, comparison, datasets, displays, engine, hashers, metrics, neighbors, stores
 from skhash._compat import Interval
+from skhash._validation import evenly_spaced
 from skhash.base import BaseHasher
 from skhash.callbacks import RetrievalMonitor
+from skhash.engine.runtime import seeded
 from skhash.features import PretrainedFeatures
 from skhash.hashers.deep import HistogramObjective
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
@@ -107,14 +109,14 @@ def trained(**options):
 def drawn(seed):
     import torch
 
-    with engine.seeded(seed, torch.device("cpu")):
+    with seeded(seed, torch.device("cpu")):
         return torch.rand(2).tolist()
 
 
 def encoded(shape=12, nbits=8, n_directions=0):
     import torch
 
-    with engine.seeded(0, torch.device("cpu")):
+    with seeded(0, torch.device("cpu")):
         encoder = engine.Encoder(shape, nbits, n_directions=n_directions)
     return [parameter.shape for parameter in encoder.parameters()]
 
@@ -149,13 +151,13 @@ RECIPES = {
     "DistanceAffinity max_samples": lambda n: affinity.DistanceAffinity(max_samples=n).fit(X).thresholds,
     "NeighborAffinity n_neighbors": lambda n: affinity.NeighborAffinity(n_neighbors=n)(X[:5], X),
     "RetrievalMonitor patience": lambda n: RetrievalMonitor(X, y, patience=n).patience,
-    "as_packed nbits": lambda n: codes.as_packed(packed_of(n), n),
+    "as_packed nbits": lambda n: codes.bits.as_packed(packed_of(n), n),
     "bit_balance nbits": lambda n: codes.bit_balance(packed_of(n), nbits=n),
     "bit_correlation nbits": lambda n: codes.bit_correlation(packed_of(n)[:9, :], nbits=n),
-    "check_same_nbits nbits_a": lambda n: codes.check_same_nbits(n, int(n), "a", "b"),
-    "check_same_nbits nbits_b": lambda n: codes.check_same_nbits(int(n), n, "a", "b"),
+    "check_same_nbits nbits_a": lambda n: codes.bits.check_same_nbits(n, int(n), "a", "b"),
+    "check_same_nbits nbits_b": lambda n: codes.bits.check_same_nbits(int(n), n, "a", "b"),
     "hamming_distances nbits": lambda n: codes.hamming_distances(packed_of(n)[:5], packed_of(n), nbits=n),
-    "quantize_weights nbits": lambda n: codes.quantize_weights(np.ones(int(n)), n),
+    "quantize_weights nbits": lambda n: codes.bits.quantize_weights(np.ones(int(n)), n),
     "unpack nbits": lambda n: codes.unpack(packed_of(n), n),
     "compare nbits": lambda n: compared(nbits=[type(n)(100)]),
     "compare n_jobs": lambda n: compared(n_jobs=type(n)(1)),
@@ -181,8 +183,8 @@ RECIPES = {
     "Schedule n_stages": lambda n: trained(n_epochs=250, n_stages=n),
     "count_batches batch_size": lambda n: engine.count_batches(1000, n),
     "count_batches n_samples": lambda n: engine.count_batches(n, 3),
-    "evenly_spaced n_max": lambda n: engine.evenly_spaced(1000, n),
-    "evenly_spaced n_samples": lambda n: engine.evenly_spaced(n, 7),
+    "evenly_spaced n_max": lambda n: evenly_spaced(1000, n),
+    "evenly_spaced n_samples": lambda n: evenly_spaced(n, 7),
     "seeded seed": drawn,
     "HistogramObjective n_bins": lambda n: HistogramObjective(n_bins=n).n_bins,
     "Metric k": lambda n: metrics.Metric.parse("ap", k=n)(histogram()),

@@ -260,8 +260,8 @@ def _shown_if_interrupted(finished: "dict[int, Result]", options: "argparse.Name
 
 def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
     """Print the table and the tests over queries of each data set."""
-    from skhash.comparison import absences, differences_table, find_differences, markdown_table
-    from skhash.comparison.tables import group_by, layout_of
+    from skhash.comparison import differences_table, find_differences, markdown_table
+    from skhash.comparison.tables import absences, group_by, layout_of
 
     for part in group_by(results, "dataset", "protocol").values():
         table = markdown_table(part)

@@ -30,7 +30,7 @@ from skhash.cli._samples import (
     notes_of,
     read_codes,
 )
-from skhash.codes import check_same_nbits
+from skhash.codes.bits import check_same_nbits
 from skhash.codes.blocks import CodeBlocks
 from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError

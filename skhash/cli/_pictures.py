@@ -99,7 +99,8 @@ def open_pictures(
     `labeled` says whether every picture needs a label. `needed` are further modules that the command needs, and their
     packages.
     """
-    from skhash.engine import is_network, load_network
+    from skhash.engine import load_network
+    from skhash.engine.networks import is_network
 
     text = options.backbone
     is_own = ".py:" in text
@@ -122,7 +123,7 @@ def own_network(text: str) -> Any:
     import torch
     from torch import nn
 
-    from skhash.engine import seeded
+    from skhash.engine.runtime import seeded
 
     path, _, name = text.rpartition(":")
     file = Path(path).expanduser()
@@ -245,7 +246,7 @@ def _named(images: Any, names: list[str], path: str, options: argparse.Namespace
 
 def unread_samples(images: Any) -> Samples:
     """Pictures themselves, for a hasher that has a network."""
-    from skhash.engine import DatasetArray
+    from skhash.engine.data import DatasetArray
 
     slices = array_source(DatasetArray(images)).slices
     keys, label_names = images.content_keys, images.label_names

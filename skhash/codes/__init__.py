@@ -6,33 +6,14 @@ order of :func:`numpy.packbits` (the first bit is the highest), and the unused t
 plain subtraction wraps around.
 """
 
-from skhash.codes.bits import (
-    MAX_NBITS,
-    as_packed,
-    as_words,
-    binarize,
-    bit_balance,
-    bit_correlation,
-    check_same_nbits,
-    hamming_distances,
-    pack,
-    quantize_weights,
-    signs,
-    threshold,
-    unpack,
-)
+from skhash.codes.bits import binarize, bit_balance, bit_correlation, hamming_distances, pack, signs, threshold, unpack
 
 __all__ = [
-    "MAX_NBITS",
-    "as_packed",
-    "as_words",
     "binarize",
     "bit_balance",
     "bit_correlation",
-    "check_same_nbits",
     "hamming_distances",
     "pack",
-    "quantize_weights",
     "signs",
     "threshold",
     "unpack",

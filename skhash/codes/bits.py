@@ -177,7 +177,7 @@ def as_packed(codes: npt.ArrayLike, nbits: int | None = None, name: str = "codes
 
     Examples
     --------
-    >>> from skhash.codes import as_packed
+    >>> from skhash.codes.bits import as_packed
     >>> as_packed([[0, 1, 1]])
     (array([[96]], dtype=uint8), 3)
     """
@@ -203,7 +203,7 @@ def as_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
 
     Examples
     --------
-    >>> from skhash.codes import as_words, pack
+    >>> from skhash.codes.bits import as_words, pack
     >>> as_words(pack([[1] * 70])).shape
     (2, 1)
     """
@@ -252,7 +252,7 @@ def quantize_weights(bit_weights: npt.ArrayLike, nbits: int) -> tuple[npt.NDArra
 
     Examples
     --------
-    >>> from skhash.codes import quantize_weights
+    >>> from skhash.codes.bits import quantize_weights
     >>> weights, unit = quantize_weights([0.5, 0.25], nbits=2)
     >>> weights * unit
     array([0.5 , 0.25])
@@ -293,7 +293,7 @@ def hamming_distances(
     -------
     ndarray of shape (n_a, n_b), dtype int64 or float64
         Number of differing bits in [0, nbits], or the sum of their weights
-        (float64, on the grid of :func:`quantize_weights`).
+        (float64; the weights are multiples of a power of two).
 
     Raises
     ------
@@ -408,7 +408,7 @@ def check_same_nbits(nbits_a: int, nbits_b: int, name_a: str, name_b: str) -> No
 
     Examples
     --------
-    >>> from skhash.codes import check_same_nbits
+    >>> from skhash.codes.bits import check_same_nbits
     >>> check_same_nbits(8, 8, "query_codes", "database_codes")
     """
     if nbits_a != nbits_b:

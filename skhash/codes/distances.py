@@ -1,9 +1,9 @@
 """Nearest codes of queries, and the distances between them, which are sums over the bits of a code.
 
-Plain Hamming distances count the bits that differ. Weighted ones add up the weights of these bits, on the integer grid
-of :func:`skhash.codes.quantize_weights`. A real query q has the distance -<q, s> from the signs s of a code, with q
-rounded to 30 bits. All sums are of integers: equal distances are equal, and shards merge exactly. Factors of the items
-turn these sums into estimates of the distance of the vectors themselves.
+Plain Hamming distances count the bits that differ. Weighted ones add up the weights of these bits, quantized to
+integers once. A real query q has the distance -<q, s> from the signs s of a code, with q rounded to 30 bits. All sums
+are of integers: equal distances are equal, and shards merge exactly. Factors of the items turn these sums into
+estimates of the distance of the vectors themselves.
 """
 
 from typing import Any, NamedTuple, Protocol

@@ -8,18 +8,10 @@ from skhash.comparison.methods import expand_methods, make_hasher
 from skhash.comparison.progress import Plan, Progress, Step
 from skhash.comparison.report import write_report
 from skhash.comparison.results import Result, read_results
-from skhash.comparison.tables import (
-    absences,
-    find_leaders,
-    markdown_table,
-    mean_and_spread,
-    summarize,
-    tie_range,
-)
-from skhash.registry import GROUPS, VARIANTS
+from skhash.comparison.tables import find_leaders, markdown_table, mean_and_spread, tie_range
+from skhash.registry import VARIANTS
 
 __all__ = [
-    "GROUPS",
     "METRICS",
     "VARIANTS",
     "Difference",
@@ -27,7 +19,6 @@ __all__ = [
     "Progress",
     "Result",
     "Step",
-    "absences",
     "compare",
     "csv_table",
     "differences_table",
@@ -40,7 +31,6 @@ __all__ = [
     "markdown_table",
     "mean_and_spread",
     "read_results",
-    "summarize",
     "tie_range",
     "write_report",
 ]

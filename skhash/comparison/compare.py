@@ -21,7 +21,7 @@ from skhash import hashers
 from skhash._validation import as_count, as_count_or_none, is_count
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.base import BaseHasher
-from skhash.codes import MAX_NBITS
+from skhash.codes.bits import MAX_NBITS
 from skhash.comparison._baselines import faiss_version, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.metrics import Metric, Ranking, evaluate_queries, precision_recall_curve
+from skhash.metrics import Metric, Ranking, precision_recall_curve
+from skhash.metrics.evaluation import evaluate_queries
 from skhash.metrics.histogram import RelevanceHistogram
 from skhash.unwrap import find_hasher, named_warnings, packed_codes
 

@@ -310,7 +310,8 @@ def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> l
 
     Examples
     --------
-    >>> from skhash.comparison import compare, summarize
+    >>> from skhash.comparison import compare
+    >>> from skhash.comparison.tables import summarize
     >>> results, description = compare(methods=["pca"], nbits=[8], n_seeds=1)
     >>> [cells[:2] for cells in summarize(results)]
     [['pca', '8']]
@@ -392,7 +393,8 @@ def absences(results: Results) -> list[str]:
 
     Examples
     --------
-    >>> from skhash.comparison import Result, absences
+    >>> from skhash.comparison import Result
+    >>> from skhash.comparison.tables import absences
     >>> absences([Result(method="sdh", nbits=8, seed=0, not_applicable="no labels")])
     ['sdh: not applicable: no labels.']
     """

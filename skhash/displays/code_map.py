@@ -10,7 +10,8 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from skhash.affinity.targets import as_labels
-from skhash.codes import as_packed, unpack
+from skhash.codes import unpack
+from skhash.codes.bits import as_packed
 from skhash.displays._base import Display, color_and_marker, legend, one_axes, pyplot
 
 if TYPE_CHECKING:

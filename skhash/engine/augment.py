@@ -64,7 +64,7 @@ def crop_and_flip(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tens
     Examples
     --------
     >>> import torch
-    >>> from skhash.engine import crop_and_flip
+    >>> from skhash.engine.augment import crop_and_flip
     >>> crop_and_flip((3, 32, 32))(torch.rand(4, 3, 32, 32)).shape
     torch.Size([4, 3, 32, 32])
     """

@@ -32,7 +32,7 @@ class DatasetArray:
 
     Examples
     --------
-    >>> from skhash.engine import DatasetArray
+    >>> from skhash.engine.data import DatasetArray
     >>> X = DatasetArray([([0.0, 1.0], 7), ([2.0, 3.0], 8)])
     >>> X.shape, X[1:], X.targets()
     ((2, 2), array([[2., 3.]]), array([7, 8]))
@@ -115,7 +115,7 @@ class ArraySubset:
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.engine import ArraySubset
+    >>> from skhash.engine.data import ArraySubset
     >>> subset = ArraySubset(np.arange(8.0).reshape(4, 2), np.array([0, 3]))
     >>> subset.shape, subset[1:]
     ((2, 2), array([[6., 7.]]))
@@ -167,7 +167,7 @@ def batch_tensor(
     --------
     >>> import numpy as np
     >>> import torch
-    >>> from skhash.engine import batch_tensor
+    >>> from skhash.engine.data import batch_tensor
     >>> images = np.full((5, 1, 2, 2), 255, dtype=np.uint8)
     >>> batch_tensor(images, slice(0, 3), torch.device("cpu")).shape
     torch.Size([3, 1, 2, 2])

@@ -35,7 +35,7 @@ def are_tags(X: npt.NDArray[np.floating]) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.engine import are_tags
+    >>> from skhash.engine.layers import are_tags
     >>> are_tags(np.eye(30)), are_tags(np.eye(10))
     (True, False)
     """

@@ -41,7 +41,7 @@ def seeded(seed: int, device: torch.device, deterministic: bool = False) -> Iter
     Examples
     --------
     >>> import torch
-    >>> from skhash.engine import seeded
+    >>> from skhash.engine.runtime import seeded
     >>> def draw():
     ...     with seeded(0, torch.device("cpu")):
     ...         return torch.rand(2).tolist()
@@ -124,7 +124,7 @@ def full_precision(device: torch.device) -> AbstractContextManager[None]:
     Examples
     --------
     >>> import torch
-    >>> from skhash.engine import full_precision
+    >>> from skhash.engine.runtime import full_precision
     >>> with full_precision(torch.device("cuda")):
     ...     torch.backends.cudnn.conv.fp32_precision
     'ieee'

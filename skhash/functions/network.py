@@ -14,9 +14,12 @@ from torch import nn
 from torch.nn.functional import linear
 
 from skhash._validation import Array, is_count
-from skhash.codes import MAX_NBITS
-from skhash.engine import Encoder, batch_tensor, full_precision, is_network, seeded, without_weights
+from skhash.codes.bits import MAX_NBITS
+from skhash.engine import Encoder
 from skhash.engine.backbones import HIDDEN
+from skhash.engine.data import batch_tensor
+from skhash.engine.networks import is_network, without_weights
+from skhash.engine.runtime import full_precision, seeded
 from skhash.functions.function import check_names
 from skhash.functions.linear import Layers, to_unit_norm
 

@@ -170,7 +170,8 @@ def evaluate_queries(
     --------
     >>> from skhash.affinity import ClassAffinity
     >>> from skhash.codes import pack
-    >>> from skhash.metrics import Ranking, evaluate_queries
+    >>> from skhash.metrics import Ranking
+    >>> from skhash.metrics.evaluation import evaluate_queries
     >>> queries, database = pack([[0, 0], [1, 1]]), pack([[0, 1], [0, 0], [1, 1]])
     >>> ranking = Ranking(queries, database, 2, [7, 5], [7, 5, 7], ClassAffinity())
     >>> means, values = evaluate_queries(ranking, ["recall_at_1"])

@@ -21,8 +21,7 @@ from skhash._files import arrays_from_bytes, arrays_to_bytes
 from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
-from skhash.codes import as_packed, check_same_nbits, quantize_weights
-from skhash.codes.bits import item_words, memory_chunks, read_only
+from skhash.codes.bits import as_packed, check_same_nbits, item_words, memory_chunks, quantize_weights, read_only
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.distances import Estimates, HammingDistance, real_distance, without_self
 

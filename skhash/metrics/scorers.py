@@ -10,7 +10,7 @@ import numpy as np
 
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity
-from skhash.codes import check_same_nbits
+from skhash.codes.bits import check_same_nbits
 from skhash.metrics.evaluation import Ranking, evaluate_ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
@@ -325,9 +325,3 @@ class RetrievalScorer:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         return MetadataRequest(owner=self)
-
-
-ap_scorer = RetrievalScorer("ap")
-ndcg_scorer = RetrievalScorer("ndcg")
-precision_at_100_scorer = RetrievalScorer("precision_at_100")
-precision_radius_2_scorer = RetrievalScorer("precision_radius_2")

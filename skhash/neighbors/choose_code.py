@@ -34,8 +34,7 @@ from skhash._validation import (
 )
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity.targets import as_targets, check_complete
-from skhash.codes import MAX_NBITS
-from skhash.codes.bits import memory_chunks
+from skhash.codes.bits import MAX_NBITS, memory_chunks
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
 from skhash.unwrap import find_hasher, item_factors, named_warnings
 

@@ -26,8 +26,7 @@ from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samp
 from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
-from skhash.codes import MAX_NBITS, as_packed, check_same_nbits
-from skhash.codes.bits import are_packed
+from skhash.codes.bits import MAX_NBITS, are_packed, as_packed, check_same_nbits
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.distances import Neighbors
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from skhash._compat import n_samples
 from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
-from skhash.codes import as_packed
+from skhash.codes.bits import as_packed
 from skhash.codes.blocks import CodeBlocks
 from skhash.neighbors.search import real_distances, vector_distances
 from skhash.unwrap import check_has_real_queries, find_hasher, real_queries

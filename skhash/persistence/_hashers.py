@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
-from skhash.codes import MAX_NBITS
+from skhash.codes.bits import MAX_NBITS
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
     MAX_FEATURES,

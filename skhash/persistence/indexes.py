@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash._ids import first_repeated, is_text
 from skhash._validation import Array, as_count, qualified_name
-from skhash.codes import MAX_NBITS
+from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import LANES, CodeBlocks, masks_of
 from skhash.persistence._checking import (
     MAX_FEATURES,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes import as_packed
+from skhash.codes.bits import as_packed
 from skhash.stores.stored_codes import StoredCodes, check_codes
 
 

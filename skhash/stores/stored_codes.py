@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._ids import MAX_ID, is_text
-from skhash.codes import as_packed, unpack
+from skhash.codes import unpack
+from skhash.codes.bits import as_packed
 from skhash.neighbors.checks import checked_ids
 
 

@@ -4,17 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash.codes import (
-    as_packed,
-    as_words,
-    binarize,
-    bit_balance,
-    bit_correlation,
-    hamming_distances,
-    pack,
-    quantize_weights,
-    unpack,
-)
+from skhash.codes import binarize, bit_balance, bit_correlation, hamming_distances, pack, unpack
+from skhash.codes.bits import as_packed, as_words, quantize_weights
 
 BITS = [1, 7, 8, 12, 64, 65, 130]
 every_length = pytest.mark.parametrize("nbits", BITS)

@@ -7,10 +7,10 @@ from sklearn.utils import Bunch
 
 from skhash import hashers
 from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance
-from skhash.comparison import GROUPS, VARIANTS, expand_methods, make_hasher
+from skhash.comparison import VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import tune
+from skhash.registry import GROUPS, LogUniform
 from skhash.registry import METHODS as REGISTERED
-from skhash.registry import LogUniform
 
 
 @pytest.mark.parametrize("method", VARIANTS)

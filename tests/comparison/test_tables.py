@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from skhash.comparison import Result, absences, markdown_table, summarize
+from skhash.comparison import Result, markdown_table
+from skhash.comparison.tables import absences, summarize
 
 
 def test_a_table_has_one_line_per_method_and_number_of_bits(results):

@@ -5,8 +5,8 @@ import torch
 from numpy.testing import assert_array_equal
 
 from skhash import CIBHashHasher, NSHHasher, TALRHasher
-from skhash.engine import crop_and_flip, seeded
-from skhash.engine.augment import augmented, corrupt, moco_v2, two_views
+from skhash.engine.augment import augmented, corrupt, crop_and_flip, moco_v2, two_views
+from skhash.engine.runtime import seeded
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from skhash.engine import DatasetArray
+from skhash.engine.data import DatasetArray
 
 
 def sample_of(item):

@@ -6,7 +6,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from skhash.engine import Encoder, seeded
+from skhash.engine import Encoder
+from skhash.engine.runtime import seeded
 
 CPU = torch.device("cpu")
 

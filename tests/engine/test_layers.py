@@ -12,8 +12,9 @@ from torch import nn
 
 from skhash import HashNetHasher, NSHHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
-from skhash.engine import Encoder, seeded
+from skhash.engine import Encoder
 from skhash.engine.layers import N_MAX_DIRECTIONS, Dropout, Smoothing, are_tags
+from skhash.engine.runtime import seeded
 from skhash.persistence import load, save
 
 # --- dropout

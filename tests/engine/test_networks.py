@@ -17,7 +17,8 @@ from torch import nn
 from torch.nn.utils import prune
 
 from skhash import CIBHashHasher, HashNetHasher, NSHHasher, TALRHasher
-from skhash.engine import Encoder, Network, Schedule, is_pretrained, load_network
+from skhash.engine import Encoder, Network, Schedule, load_network
+from skhash.engine.networks import is_pretrained
 from skhash.features import PretrainedFeatures
 from skhash.persistence import load, save
 

@@ -6,7 +6,8 @@ import torch
 from _helpers import quick
 from torch import nn
 
-from skhash.engine import Encoder, runtime, seeded, training
+from skhash.engine import Encoder, runtime, training
+from skhash.engine.runtime import seeded
 from skhash.engine.training import _Gather, _with_own_draws
 from skhash.hashers.deep import _checkpoints
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from _helpers import global_states
 
-from skhash.engine import resolve_device, seeded
-from skhash.engine.runtime import generator_states, restore_generators
+from skhash._validation import resolve_device
+from skhash.engine.runtime import generator_states, restore_generators, seeded
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from skhash.affinity import NeighborAffinity, Relevance
-from skhash.engine import ArraySubset, DatasetArray, Encoder, Objective, Schedule, Trainer, seeded, training
+from skhash.engine import Encoder, Objective, Schedule, Trainer, training
+from skhash.engine.data import ArraySubset, DatasetArray
+from skhash.engine.runtime import seeded
 from skhash.engine.training import is_by_hand, stepper
 
 CPU = torch.device("cpu")

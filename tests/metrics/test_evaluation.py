@@ -14,7 +14,6 @@ from skhash.metrics import (
     Ranking,
     average_precision,
     evaluate_histograms,
-    evaluate_queries,
     evaluate_ranking,
     evaluation,
     fast_ap,
@@ -23,6 +22,7 @@ from skhash.metrics import (
     precision_recall_curve,
     relevance_histogram,
 )
+from skhash.metrics.evaluation import evaluate_queries
 from skhash.metrics.histogram import count_histograms
 
 

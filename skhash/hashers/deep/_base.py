@@ -220,7 +220,7 @@ class DeepHasher(BaseHasher):
         >>> [entry["epoch"] for entry in hasher.history_]
         [1, 2, 3]
         """
-        from skhash.engine import seeded
+        from skhash.engine.runtime import seeded
         from skhash.hashers.deep._checkpoints import capture_state, check_same_training, check_unchanged, restore_state
 
         with self._restored_on_failure(), python_ints(self):
@@ -281,7 +281,7 @@ class DeepHasher(BaseHasher):
 
     def _augmentation(self) -> "Callable[[torch.Tensor], torch.Tensor] | None":
         """Function that the training loop applies to each batch; None for no change."""
-        from skhash.engine import crop_and_flip
+        from skhash.engine.augment import crop_and_flip
 
         return crop_and_flip(self.input_shape_) if self.augment == "auto" else self.augment
 
@@ -303,7 +303,7 @@ class DeepHasher(BaseHasher):
 
     def _targets_of(self, dataset: Any, are_samples: bool) -> Any:
         """What an affinity compares of a Dataset: its targets, or the samples themselves."""
-        from skhash.engine import DatasetArray
+        from skhash.engine.data import DatasetArray
 
         return DatasetArray(dataset)[:] if are_samples else DatasetArray(dataset).targets()
 
@@ -311,7 +311,7 @@ class DeepHasher(BaseHasher):
         check_kind(X, self, takes_datasets=True)
         from_dataset = is_dataset(X)
         if from_dataset:
-            from skhash.engine import DatasetArray
+            from skhash.engine.data import DatasetArray
 
             X = DatasetArray(X)
         ndim = np.ndim(X) if isinstance(X, list) else getattr(X, "ndim", 2)
@@ -361,7 +361,8 @@ class DeepHasher(BaseHasher):
     # --- resolve defaults
 
     def _resolve_defaults(self, X: Any) -> None:
-        from skhash.engine import count_batches, is_pretrained
+        from skhash.engine import count_batches
+        from skhash.engine.networks import is_pretrained
 
         kind, n_samples = self._kind(), len(X)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
@@ -389,7 +390,7 @@ class DeepHasher(BaseHasher):
         self._fixed = {name: getattr(self, name) for name in FIXED}
 
     def _learns_labels_of_tags(self, X: Any) -> bool:
-        from skhash.engine import are_tags
+        from skhash.engine.layers import are_tags
 
         is_linear = self.backbone is None and X.ndim == 2
         by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
@@ -440,7 +441,8 @@ class DeepHasher(BaseHasher):
         """Encoder with the learned weights; for training also with dropout."""
         import torch
 
-        from skhash.engine import seeded, without_weights
+        from skhash.engine.networks import without_weights
+        from skhash.engine.runtime import seeded
 
         options: dict[str, Any] = {
             "backbone": without_weights(self._fixed["backbone"]),
@@ -483,7 +485,7 @@ class DeepHasher(BaseHasher):
 
     def _feature_width(self) -> int:
         """Number of outputs of the backbone."""
-        from skhash.engine import build_backbone, output_width
+        from skhash.engine.backbones import build_backbone, output_width
 
         return output_width(build_backbone(self.backbone, self.input_shape_), self.input_shape_)
 
@@ -492,7 +494,7 @@ class DeepHasher(BaseHasher):
     def _learn(
         self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, resume: bool = False
     ) -> HashFunction:
-        from skhash.engine import seeded
+        from skhash.engine.runtime import seeded
         from skhash.hashers.deep._checkpoints import TrainingFile, check_same_training
 
         check_same_training(self, X, self._targets)
@@ -652,7 +654,7 @@ class DeepHasher(BaseHasher):
         has_arrays = isinstance(getattr(self, "function_", None), ArrayFunction)
         if "torch" not in sys.modules and has_arrays and is_cpu(self.device):
             return nullcontext()
-        from skhash.engine import own_settings
+        from skhash.engine.runtime import own_settings
 
         return own_settings()
 

@@ -9,7 +9,8 @@ import torch
 
 from skhash._files import as_arrays, as_tensors
 from skhash._validation import evenly_spaced, qualified_name
-from skhash.engine import DatasetArray, Trainer
+from skhash.engine import Trainer
+from skhash.engine.data import DatasetArray
 from skhash.engine.runtime import call_in_first, gather, is_first, n_processes
 from skhash.exceptions import InvalidFileError
 from skhash.hashers.deep._early_stopping import EarlyStopping

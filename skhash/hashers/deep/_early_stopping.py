@@ -67,7 +67,7 @@ class EarlyStopping(BestEpoch):
         metric: str,
         n_iter_no_change: int,
     ) -> None:
-        from skhash.engine import ArraySubset
+        from skhash.engine.data import ArraySubset
 
         super().__init__(ArraySubset(X, learned), relevance.take(learned), len(held_out), n_iter_no_change)
         self.held_out, self.database = ArraySubset(X, held_out), self.train

@@ -8,8 +8,10 @@ import torch
 from sklearn.utils import gen_batches
 from torch.nn.functional import linear
 
+from skhash._validation import evenly_spaced
 from skhash.encoding import ENCODE_BATCH_SIZE
-from skhash.engine import ArraySubset, Objective, evenly_spaced
+from skhash.engine import Objective
+from skhash.engine.data import ArraySubset
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign

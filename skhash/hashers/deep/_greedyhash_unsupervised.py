@@ -5,7 +5,8 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import normalize
 
-from skhash.engine import Encoder, Objective, unit_of
+from skhash.engine import Encoder, Objective
+from skhash.engine.data import unit_of
 from skhash.hashers.deep._objectives import sign
 
 

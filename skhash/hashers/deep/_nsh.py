@@ -11,9 +11,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss, normalize, softplus
 from torch.utils.checkpoint import checkpoint
 
-from skhash.engine import Encoder, Objective, two_views, unit_of
-from skhash.engine.augment import augmented
+from skhash.engine import Encoder, Objective
+from skhash.engine.augment import augmented, two_views
 from skhash.engine.backbones import HIDDEN
+from skhash.engine.data import unit_of
 from skhash.hashers.deep._objectives import nt_xent, sign
 from skhash.hashers.deep._parameters import (
     Augmentation,

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from skhash.codes.distances import terms_of_items
-from skhash.engine import Encoder, unit_of
+from skhash.engine import Encoder
+from skhash.engine.data import unit_of
 from skhash.engine.layers import Smoothing
 from skhash.functions.linear import to_unit_norm
 from skhash.functions.reconstruction import (

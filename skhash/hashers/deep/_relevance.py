@@ -80,7 +80,7 @@ class HeldOutRelevance(EarlyStopping):
     def __init__(
         self, X: Any, relevance: Relevance, fraction: float, rng: np.random.Generator, n_iter_no_change: int
     ) -> None:
-        from skhash.engine import ArraySubset
+        from skhash.engine.data import ArraySubset
 
         labeled = labeled_indices(relevance)
         learned, held_out = (labeled[part] for part in split_indices(len(labeled), fraction, rng))
@@ -129,7 +129,7 @@ class RelevanceMixin:
         return TALRObjective()
 
     def _resolve_defaults(self, X: Any) -> None:
-        from skhash.engine import ArraySubset
+        from skhash.engine.data import ArraySubset
 
         super()._resolve_defaults(ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X)  # type: ignore[misc]
 
@@ -137,7 +137,7 @@ class RelevanceMixin:
         return HeldOutRelevance(X, relevance, self.validation_fraction, order, self.n_iter_no_change)
 
     def _build_trainer(self, encoder: Any, X: Any, relevance: Any, *others: Any, **changes: Any) -> "Trainer":
-        from skhash.engine import ArraySubset
+        from skhash.engine.data import ArraySubset
 
         if self._supervised:
             labeled = labeled_indices(relevance)

@@ -432,7 +432,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _learn_start(self, encoder: Any, X: Any, held_out: Any, rng: np.random.Generator) -> None:
         """Start from codes that reconstruct the items, or from signs of a map if its recall is higher."""
-        from skhash.engine import ArraySubset
+        from skhash.engine.data import ArraySubset
         from skhash.hashers.deep._initial_maps import compute_activations
 
         if self._may_reconstruct():

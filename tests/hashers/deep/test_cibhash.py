@@ -7,7 +7,7 @@ from _helpers import CPU, NBITS, WIDTH, Head, draw, plain_nt_xent, sigmoid
 from numpy.testing import assert_allclose
 
 from skhash import CIBHashHasher
-from skhash.engine import seeded
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep import nt_xent
 from skhash.hashers.deep._cibhash import CIBHashObjective, _symmetric_kl
 

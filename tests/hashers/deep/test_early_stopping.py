@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 from skhash import DPSHHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
-from skhash.metrics import ap_scorer
+from skhash.metrics import RetrievalScorer
 
 quick = partial(TALRHasher, nbits=16, n_epochs=3, batch_size=100, random_state=0)
 
@@ -86,7 +86,7 @@ def test_a_callback_may_stop_the_training(digits):
 
 
 def test_scoring_monitor(digits):
-    monitor = ScoringMonitor(scoring={"ap": ap_scorer})
+    monitor = ScoringMonitor(scoring={"ap": RetrievalScorer("ap")})
     hasher = quick().set_callbacks(monitor).fit(digits.X, digits.y)
     values = [row["ap"] for row in monitor.get_logs().data if row["task_name"] == "epoch"]
     assert len(values) == 3

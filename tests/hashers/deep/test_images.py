@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 
 from skhash import CIBHashHasher, HashNetHasher, TALRHasher
 from skhash.affinity import DistanceAffinity
-from skhash.engine import Encoder, crop_and_flip
+from skhash.engine import Encoder
+from skhash.engine.augment import crop_and_flip
 
 SHAPE = (3, 8, 8)
 OPTIONS = {"n_epochs": 2, "batch_size": 20, "random_state": 0}

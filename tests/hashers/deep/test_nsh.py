@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from skhash import NSHHasher
-from skhash.engine import seeded
+from skhash.engine.runtime import seeded
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.hashers.deep import _nsh
 from skhash.hashers.deep._nsh import (

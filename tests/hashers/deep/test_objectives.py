@@ -10,7 +10,7 @@ from _helpers import CPU, NBITS, digit_images, draw, plain_nt_xent
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash import CIBHashHasher, NSHHasher
-from skhash.engine import seeded
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep import bernoulli_sign, nt_xent, sign
 
 # --- signs

@@ -20,7 +20,7 @@ from skhash.hashers.deep._objectives import MAX_LEVELS, HistogramObjective
 from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics import (
     RelevanceHistogram,
-    ap_scorer,
+    RetrievalScorer,
     average_precision,
     ndcg,
     precision,
@@ -192,7 +192,8 @@ def itq(digits):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_learns_digits_better_than_itq(digits, itq, objective, relaxation):
     hasher = quick(objective=objective, relaxation=relaxation, n_epochs=12).fit(digits.X, digits.y)
-    assert ap_scorer(hasher, digits.X_query, digits.y_query) > ap_scorer(itq, digits.X_query, digits.y_query) + 0.05
+    ap, of_itq = (RetrievalScorer("ap")(each, digits.X_query, digits.y_query) for each in (hasher, itq))
+    assert ap > of_itq + 0.05
     losses = [entry["loss"] for entry in hasher.history_]
     assert len(losses) == hasher.n_epochs_ == 12
     assert losses[-1] < losses[0]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 from skhash import TBHHasher
-from skhash.engine import seeded
+from skhash.engine.runtime import seeded
 from skhash.hashers.deep import bernoulli_sign
 from skhash.hashers.deep._tbh import TBHObjective, _adversarial_loss, _graph_convolution, _similarity_graph
 

@@ -16,7 +16,6 @@ from skhash.affinity import DistanceAffinity
 from skhash.displays import TieRangeDisplay
 from skhash.metrics import (
     RetrievalScorer,
-    ap_scorer,
     ndcg,
     relevance_histogram,
 )
@@ -58,7 +57,8 @@ def test_rows_reach_the_hasher_through_pipelines_within_pipelines(digits):
     steps = MinMaxScaler(), StandardScaler(), ITQHasher(nbits=8, affinity=affinity, random_state=0)
     flat = make_pipeline(*steps).fit(digits.X)
     nested = make_pipeline(steps[0], make_pipeline(make_pipeline(*steps[1:]))).fit(digits.X)
-    assert ap_scorer(nested, digits.X_query) == ap_scorer(flat, digits.X_query) == nested.score(digits.X_query)
+    scorer = RetrievalScorer("ap")
+    assert scorer(nested, digits.X_query) == scorer(flat, digits.X_query) == nested.score(digits.X_query)
 
 
 def test_an_estimator_that_is_not_a_hasher(digits):
