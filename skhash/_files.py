@@ -1,4 +1,4 @@
-"""How skhash writes a file: the old one or the complete new one, whatever happens; and arrays as bytes and tensors."""
+"""Atomic writes, which leave the old file or the complete new one, whatever happens; arrays as bytes and tensors."""
 
 import errno
 import json

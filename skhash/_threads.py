@@ -59,7 +59,7 @@ class _Busy:
 
     @contextmanager
     def counted(self, n: int) -> Iterator[None]:
-        """Return a context manager in which so many more threads count."""
+        """Return a context manager that counts n more threads."""
         with self._lock:
             self.n_threads += n
         try:
@@ -79,7 +79,7 @@ def n_threads() -> int:
 
 
 def free_threads() -> int:
-    """Number of these threads, at least 1, that other calls leave: those of several callers do not multiply."""
+    """Number of these threads, at least 1, that other calls leave free, so that those of callers do not multiply."""
     return max(1, n_threads() - _BUSY.n_threads)
 
 
@@ -269,6 +269,6 @@ if hasattr(os, "register_at_fork"):
 def is_forked() -> bool:
     """Whether this process was forked after skhash was imported.
 
-    OpenMP has no threads in a forked process if the parent has used several, and waits for them without end.
+    If the parent has used several threads of OpenMP, a forked process lacks them, and OpenMP waits for them forever.
     """
     return os.getpid() != _PROCESS

@@ -193,7 +193,7 @@ _STACK = "X = numpy.stack([numpy.atleast_3d(image).transpose(2, 0, 1) for image 
 def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_datasets: bool = False) -> None:
     """Raise TypeError or ValueError for samples of a kind that a hasher does not take, with a line that helps.
 
-    Arrays, lists, data frames and whatever else numpy converts go on to scikit-learn's validation.
+    Arrays, lists, data frames and whatever else numpy converts pass, for scikit-learn to validate them.
     """
     if sparse.issparse(X):
         if not takes_sparse:

@@ -29,8 +29,8 @@ __all__ = ["encode", "kneighbors", "relevance_histogram"]
 def encode(hasher: Any, X: Any) -> Any:
     """Packed codes of a dask array or data frame.
 
-    Each block is encoded in batches of 4,096 samples. The chunks of `X` can change the rounding of activations,
-    and so only bits whose activations are 0 up to rounding.
+    Each block is encoded in batches of 4,096 samples. The chunks of `X` can change the rounding of activations.
+    So they change only bits whose activations are 0 up to rounding.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     cache : path-like or None, default="auto"
         Folder that keeps the features of images of :func:`skhash.datasets.load_images`, by network,
         its weights and its code, by size and channels of images, and by the path, the size and the time of
-        each file. A run that was stopped goes on where it stopped, and a file that has changed is computed
+        each file. A stopped run continues where it stopped, and the features of a changed file are computed
         again. "auto" is the folder ``features`` in the one that the environment variable ``SKHASH_CACHE``
         names, by default ``skhash`` in the user's cache folder (on Linux ``~/.cache``); it is not used for
         images that are not files, and for a network whose source cannot be read. None keeps nothing.

@@ -63,7 +63,7 @@ def write_run(
     Raises
     ------
     ValueError
-        If the shapes differ, or a distance is NaN. If an identifier is neither a whole number nor text, is there twice
+        If the shapes differ, or a distance is NaN. If an identifier is neither a whole number nor text, occurs twice
         (trec_eval refuses such a file), or has a space, which separates the columns.
 
     Examples
@@ -160,7 +160,7 @@ def write_qrels(
     Raises
     ------
     ValueError
-        If a level is not a whole number. If an identifier is neither a whole number nor text, is there twice, or has a
+        If a level is not a whole number. If an identifier is neither a whole number nor text, occurs twice, or has a
         space.
 
     Examples

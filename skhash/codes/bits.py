@@ -218,7 +218,7 @@ def first_bits(packed: npt.NDArray[np.uint8], nbits: int) -> npt.NDArray[np.uint
 
 
 def item_words(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros, as indexes hold them."""
+    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros."""
     n, n_bytes = packed.shape
     padded = np.zeros((n, -(-n_bytes // 8) * 8), dtype=np.uint8)
     padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(packed).view(f"V{n_bytes}")  # faster than bytes

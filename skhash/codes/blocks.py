@@ -30,7 +30,7 @@ class Room:
         self.array, self.n_used = array, n_used
 
     def claim(self, start: int, stop: int, n_rows: int) -> bool:
-        """Whether rows from `start` to `stop` are free, for which the array must have `n_rows`; they are taken then."""
+        """Take rows from `start` to `stop` if they are free and the array has `n_rows`; tell whether it did."""
         with _CLAIM:
             if self.n_used != start or len(self.array) < n_rows:
                 return False

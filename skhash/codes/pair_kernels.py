@@ -6,7 +6,7 @@ write to few places at a time. Then each code is compared with the later ones of
 Codes have the shape (n_items, n_words). A pair that is found differs in at most `nbits` bits, and has a distance up to
 `radius`. `weights`, of shape (n_bytes, 256), has the weight of the bits that differ for each value of a byte, in units
 of `unit`; without a row a distance is the number of these bits. Pairs are written as positions and distances. A kernel
-that has no room for more of them leaves in `state` where it goes on.
+without room for more of them writes into `state` where it continues.
 """
 
 import numba as nb

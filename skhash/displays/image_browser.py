@@ -62,8 +62,8 @@ def write_image_browser(
         For names of `codes`, which of the pictures the hasher has learned from. Names that are
         missing have no such marks.
     link : bool, default=False
-        Whether the page shows the files of the pictures, which must stay at their places, and not
-        thumbnails of at most 64 pixels, which it holds.
+        Whether the page refers to the files of the pictures, which must stay at their places. Otherwise it
+        holds thumbnails of at most 64 pixels.
     title : str, default="Pictures by Hamming distance"
         Title of the page.
     watch : callable, default=None

@@ -31,7 +31,7 @@ class Schedule:
     n_epochs : int
         Number of passes over the samples.
     batch_size : int
-        Number of samples in a batch, about: see :func:`count_batches`.
+        Target batch size, see :func:`count_batches`.
     learning_rate : float
         Learning rate of the hash layer and of built-in backbones.
     backbone_lr_scale : float or dict, default=1.0
@@ -229,7 +229,7 @@ class Trainer:
         Returns
         -------
         float or tensor of shape ()
-            Loss of the batch, without its graph. A tensor stays on its device, which is not waited for.
+            Loss of the batch, without its graph. A tensor stays on its device: nothing waits for it.
         """
         relevance = None if self.relevance is None else self.relevance.take(indices)
         step = self._backward if self._linear_step is None else self._linear_step

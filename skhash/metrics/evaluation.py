@@ -42,7 +42,7 @@ class Ranking:
         Real queries: items are ranked by the inner product of these and the signs of their bits.
         Metrics within a radius still count bits. None ranks by the codes of the queries.
     candidates : int, default=None
-        Real queries order the first items by Hamming distance, this many; the others follow by
+        Number of items, the nearest by Hamming distance, that real queries order; the others follow by
         Hamming distance. None orders all items.
     estimates : Estimates, default=None
         Terms that turn the scores of real queries into distances, from the factors of the items.

@@ -59,8 +59,8 @@ class RetrievalScorer:
     -----
     ``"neighbor_recall_at_10"`` compares with the nearest items in the space of the original vectors,
     which are the targets: pass them as y (``cross_val_score(hasher, X, X, scoring=...)``), or as
-    ``database=(X_items, X_items)`` with ``y=X``. The truth is Euclidean, or as the attribute `metric` of the
-    hasher says; another one is ``affinity=NeighborAffinity(10, metric="cosine")``.
+    ``database=(X_items, X_items)`` with ``y=X``. The attribute `metric` of the hasher decides which items are
+    nearest, or else Euclidean distance; for another distance pass ``affinity=NeighborAffinity(10, metric="cosine")``.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """All pairs of near codes, in blocks of bounded size.
 
-Two codes that differ in at most t bits agree in at least m - t of m parts, into which the bits are dealt. So the codes
-are sorted m over t times, each time by a key of other m - t parts, and only codes with equal keys are compared. The
-first key that finds a pair returns it. A sample of the codes tells how many parts cost the least, and whether comparing
-all pairs costs less. With weights t counts heavy bits alone.
+The bits are dealt into m parts. Two codes that differ in at most t bits agree in at least m - t of them. So the codes
+are sorted once for each choice of m - t parts, the key, and only codes with equal keys are compared. The first key that
+finds a pair returns it. A sample of the codes tells how many parts cost the least, and whether comparing all pairs
+costs less. With weights t counts only heavy bits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -198,7 +198,7 @@ def _share_in_runs(sample: Words, parts: Words, t: int) -> float:
 
 
 class _Task:
-    """Codes that a kernel compares with later ones, and where it goes on."""
+    """Codes that a kernel compares with later ones, and where it continues."""
 
     def __init__(self, first: int, last: int, compare: Callable[..., int]) -> None:
         self.last, self.compare = last, compare
@@ -282,7 +282,7 @@ def _sort(
 
 
 def _found(tasks: Sequence[_Task]) -> Iterator[Pairs]:
-    """Blocks of the pairs that tasks find; a task without room for more of them goes on in the next block."""
+    """Blocks of the pairs that tasks find; a task without room for more of them continues in the next block."""
     while tasks:
         room = MAX_PAIRS // len(tasks)
         found: list[Any] = [None] * len(tasks)

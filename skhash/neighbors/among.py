@@ -1,4 +1,4 @@
-"""The items that a search is restricted to: the same ones for all queries, or others for each."""
+"""The items that a search is restricted to: the same ones for all queries, or different ones for each."""
 
 from typing import Any
 

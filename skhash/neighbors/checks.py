@@ -44,7 +44,7 @@ def checked_ids(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any
         start = items.largest_id() + 1 if items is not None else 0
         if start + n > MAX_ID + 1:
             raise ValueError(
-                f"`ids` must be given after the largest one that there can be, {MAX_ID}. Got None instead."
+                f"`ids` must be given if the index has the largest possible one, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
     checked = as_ids(ids, "ids")

@@ -86,8 +86,7 @@ class ChosenCode:
     candidates : int
         Number of items that the search returns first, with enough of the nearest vectors among them.
     bytes_per_item : int
-        Bytes of an item: its packed code, its factors, and the vector that is re-ranked. An index of
-        :class:`HammingNeighbors` pads the code to a multiple of 8 bytes.
+        Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
     recall : float
         Mean recall of the held-out queries.
     interval : tuple of float

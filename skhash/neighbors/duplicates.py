@@ -43,7 +43,7 @@ def duplicate_groups(
     metric : "cosine", "euclidean" or "inner", default="cosine"
         Distance of the vectors; with "inner" minus their inner product.
     max_distance : float, default=None
-        Largest distance of the vectors of a pair. Must be given with `vectors`, and only then.
+        Largest distance of the vectors of a pair. Required with `vectors`, and refused without them.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def duplicate_groups(
     >>> duplicate_groups(index, radius=1)  # items 0 and 3 differ in two bits
     [array([0, 2, 3])]
 
-    Vectors keep pairs out that only the codes take for near:
+    Vectors leave out pairs that are near only by their codes:
 
     >>> vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.0, 1.0]]
     >>> duplicate_groups(index, radius=1, vectors=vectors, max_distance=0.1)

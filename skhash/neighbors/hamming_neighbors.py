@@ -73,8 +73,8 @@ class HammingNeighbors(BaseEstimator):
     n_neighbors : int, default=10
         Number of neighbors.
     query : "code" or "real", default="code"
-        What of a query is compared with the codes of the items: its code, or its activations, which find more of
-        the true neighbors. "real" needs a hasher; if it has ``factors=True``, the distance of the vectors is estimated.
+        Compare the code of a query with the codes of the items, or its activations, which find more of the true
+        neighbors. "real" needs a hasher; if it has ``factors=True``, the distance of the vectors is estimated.
     candidates : int, default=None
         Number of items that a first stage picks, so that the last stage ranks only these. If "real" queries and
         `rerank` are both set, real queries pick them; otherwise Hamming distances do. With None the last stage ranks
@@ -218,7 +218,7 @@ class HammingNeighbors(BaseEstimator):
         check_features(after, X, hasher, reset=True)
         after.hasher_, after._code_search = hasher, code_search
         after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
-        # in one step: if anything fails or is interrupted, an earlier fit stays complete
+        # in one step: if anything fails or is interrupted, the previous fit stays complete
         self.__dict__ = after.__dict__
         return self
 

@@ -94,17 +94,17 @@ class Ids(Rows):
 
     @cached_property
     def ascend(self) -> bool:
-        """Whether they are numbers in ascending order: then one is found without a look at all others."""
+        """Whether they are numbers in ascending order: then one is found without looking at all others."""
         return self.values.dtype != object and bool((self.values[1:] >= self.values[:-1]).all())
 
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
-        """Places by identifier, of numbers; of equal ones, of which all but the last are those of holes, by place."""
+        """Places of numbers by identifier, and of equal ones by place: all of these but the last are holes."""
         return np.argsort(self.values, kind="stable")
 
     @cached_property
     def place_of(self) -> dict[str, int]:
-        """Place of each text; of equal ones the last, since the others are those of holes."""
+        """Place of each text. Of equal texts it is the last place, since the others are holes."""
         return dict(zip(self.values.tolist(), range(len(self.values)), strict=True))
 
     def with_more(self, values: npt.NDArray[Any]) -> "Ids":
@@ -160,7 +160,7 @@ class Items:
         return int(self.ids.values[LANES * block + int(self.codes.masks[block]).bit_length() - 1])
 
     def find(self, ids: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        """Which identifiers, of the kind of the items', are those of items, and the places of these."""
+        """Whether each identifier, of the kind of the items', is that of an item, and the places of these items."""
         values = self.ids.values
         if values.dtype == object:
             places = np.fromiter((self.ids.place_of.get(text, -1) for text in ids), np.int64, len(ids))

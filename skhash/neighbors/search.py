@@ -174,7 +174,7 @@ class SearchPlan:
     def nearest(self, k: int) -> Neighbors:
         """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist.
 
-        A query that has fewer items to search among has distances of infinity and places of -1 in the end.
+        A query that has fewer items to search among has distances of infinity and places of -1 at the end.
         """
         if isinstance(self.chosen, list):
             return self._nearest_of_each(k)

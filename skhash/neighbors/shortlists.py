@@ -184,7 +184,7 @@ def _check_hasher(hasher: Any, factors: Any) -> None:
 
 
 def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
-    """What there is of each query: for so many queries, or so many items of each."""
+    """List with the values of each query. `counts` is the number of queries, or of the items of each query."""
     n_queries = counts if isinstance(counts, int) else len(counts)
     rows = list(values) if hasattr(values, "__len__") else []
     if len(rows) != n_queries or not all(hasattr(row, "__len__") and not isinstance(row, str) for row in rows):
@@ -203,7 +203,7 @@ def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
 
 
 def _of_items(values: Any, name: str, counts: list[int], is_item: npt.NDArray[np.bool_]) -> list[Any]:
-    """What there is of the items of each query, without that of empty places."""
+    """Values of the items of each query, without those of empty places."""
     rows = _rows(values, name, counts)
     if is_item.all():
         return rows

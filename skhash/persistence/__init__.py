@@ -3,7 +3,7 @@
 The file is a safetensors file. Arrays are its tensors. Everything else is JSON, in its
 metadata under the key "skhash":
 
-    {"format": 1, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
+    {"format": 2, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
      "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
 A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
@@ -67,11 +67,11 @@ NOTES = "notes"
 def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Save a fitted hasher or an index: its parameters and all fitted attributes, with a checksum.
 
-    The write is atomic. Callbacks are left out, and `checkpoint`, a folder of this machine. Of
-    functions that serve training alone (`optimizer`, `lr_schedule`, `augment`), and of a
-    `random_state` that is an instance, only the names are saved. A backbone module or
-    an affinity of your own is code, which must be passed to :func:`load` again; the
-    trained weights of a module are in the file.
+    The write is atomic. Callbacks are left out, and so is `checkpoint`, a folder of this machine.
+    Functions that serve only training (`optimizer`, `lr_schedule`, `augment`) and a
+    `random_state` that is an instance are saved by name only. A backbone module or
+    an affinity of your own is code: pass it to :func:`load` again. The trained weights of a
+    module are in the file.
 
     A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures. Its network is
     not in the file: one with a name is loaded by this name again, and a module must be passed to

@@ -89,7 +89,7 @@ def _warn_of_versions(path: Path, versions: dict[str, str]) -> None:
     if changed:
         warnings.warn(
             f"{path} was written with {'; '.join(changed)}. The codes of the resumed training may differ from those of "
-            "an unbroken one.",
+            "one without a break.",
             UserWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""An encoding into a file, which goes on where a killed writer stopped.
+"""An encoding into a file. Calling again resumes an interrupted write.
 
 Until PATH is complete, its records are in `PATH.part`, batch by batch. A line at the head of the part, as long as the
 header of the .npy file that takes its place, tells what is encoded. The length of the part tells which batches are

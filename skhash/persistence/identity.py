@@ -195,7 +195,7 @@ def _refusal(where: str, value: Any, reason: str, remedy: str = _PICKLED) -> Typ
     parameter = where.partition(".")[0].partition("[")[0]
     part = "" if where == parameter else f" at `{where}`"
     return TypeError(
-        f"`{parameter}` must be identifiable when `checkpoint` is set: a resume goes on with the same training only. "
+        f"`{parameter}` must be identifiable when `checkpoint` is set: a resume continues only the same training. "
         f"Got a {qualified_name(value)}{part} instead, and {reason}. {remedy}, or set `checkpoint` to None."
     )
 

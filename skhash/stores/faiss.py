@@ -29,7 +29,7 @@ def to_faiss(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
-        Identifiers that searches return, all different. None numbers the codes from 0. FAISS has none that are text.
+        Identifiers that searches return, all different. None numbers the codes from 0. FAISS takes no text.
 
     Returns
     -------

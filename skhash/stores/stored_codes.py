@@ -84,7 +84,7 @@ def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "
 
 
 def check_whole(ids: npt.NDArray[Any], store: str) -> None:
-    """Raise ValueError if identifiers are text, for a store that holds whole numbers alone."""
+    """Raise ValueError if identifiers are text, for a store that holds only whole numbers."""
     if is_text(ids):
         raise ValueError(
             f"`ids` must be ints in {store}. Got text, such as {ids[0]!r}. Pass None, and keep a list of the text: a "
@@ -110,7 +110,7 @@ def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple
     kinds = {type(i) for i in ids}
     if kinds != {int} and kinds != {str}:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise ValueError(f"`table` must have ints as ids. Got {found} in {table!r}. All of them can be text, too.")
+        raise ValueError(f"`table` must have ints as ids. Got {found} in {table!r}. Or make all of them text.")
     if kinds == {int} and (max(ids) > MAX_ID or min(ids) < -MAX_ID - 1):
         extreme = max(ids, key=abs)
         raise ValueError(f"`table` must have ids of at most {MAX_ID}, as int64 holds. Got {extreme} in {table!r}.")

@@ -491,7 +491,7 @@ def test_identifiers_are_64_bit_integers():
         HammingNeighbors().fit(bits_of(1, 8), ids=np.array([largest + 1], dtype=np.uint64))
     index = HammingNeighbors().fit(bits_of(2, 8), ids=np.array([largest - 2, largest - 1], dtype=np.uint64))
     assert index.add(bits_of(1, 8)).ids_.tolist() == [largest - 2, largest - 1, largest]
-    with pytest.raises(ValueError, match="`ids` must be given after the largest one that there can be"):
+    with pytest.raises(ValueError, match="`ids` must be given if the index has the largest possible one"):
         index.add(bits_of(1, 8))
     assert index.n_samples_fit_ == len(index.ids_) == 3
 
