@@ -72,7 +72,13 @@ class PrecomputedAffinity:
 
     def _compare(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Index of the level of each pair of checked indices, and the levels."""
-        return level_indices(self._entries(a, b), self._levels), self._levels
+        indices = level_indices(self._entries(a, b), self._levels)
+        if indices.max(initial=0) >= len(self._levels):  # compiled passes write where these indices point
+            raise ValueError(
+                "`matrix` of PrecomputedAffinity must not change. Got a level that it did not have before. Make the "
+                "affinity again."
+            )
+        return indices, self._levels
 
     def _entries(self, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if sparse.issparse(self.matrix):

@@ -266,6 +266,16 @@ def test_levels_that_an_affinity_declares_are_checked(declared):
         Relevance.of([1, 2], Unsteady(None, declared)).levels()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, int, float])
+def test_a_matrix_that_changes_is_refused(dtype):
+    matrix = np.eye(3, dtype=dtype)
+    relevance = Relevance.of(np.arange(3), PrecomputedAffinity(matrix))
+    relevance.levels()
+    matrix[1, 2] = 7
+    with pytest.raises(ValueError, match="`matrix` of PrecomputedAffinity must not change"):
+        relevance.levels()
+
+
 def test_an_affinity_derived_from_ours_is_one_of_the_user():
     class Reversed(ClassAffinity):
         def possible_levels(self, a, b):

@@ -529,9 +529,8 @@ class DeepHasher(BaseHasher):
             raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
         learned, held_out = split_indices(len(X), self.validation_fraction, order)
         affinity = "auto" if self.affinity_ is None else self.affinity_
-        of_all = Relevance.between(self._targets, self._targets, affinity) if relevance is None else relevance
-        parts = learned, held_out, self._score_metric(), self.n_iter_no_change
-        early_stopping = EarlyStopping(X, of_all, *parts)
+        ranked = Relevance.between(self._targets, self._targets, affinity) if relevance is None else relevance
+        early_stopping = EarlyStopping(X, ranked, learned, held_out, self._score_metric(), self.n_iter_no_change)
         if relevance is None:  # it chooses the epoch, and is not learned from
             early_stopping.train_relevance = None
         return early_stopping
