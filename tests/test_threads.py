@@ -89,7 +89,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("where", ELSEWHERE)
+@pytest.mark.parametrize("where", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_scoring_works_in_other_processes_and_threads(where, tmp_path):
     script = tmp_path / "score_elsewhere.py"  # spawned processes import it again
     script.write_text(SCORE + textwrap.indent(textwrap.dedent(ELSEWHERE[where]), "    "))

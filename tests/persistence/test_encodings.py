@@ -290,19 +290,21 @@ def test_no_samples_are_refused(make, hasher, X, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["ITQHasher", "KSHHasher", "SphericalHasher", "TALRHasher", "StructHashHasher"])
-def test_a_loaded_hasher_goes_on_in_another_process(name, digits, tmp_path):
-    hasher, out = quick(name).fit(digits.X[:80], digits.y[:80]), tmp_path / "a.npy"
-    save(hasher, tmp_path / "hasher")
+def test_loaded_hashers_go_on_in_another_process(digits, tmp_path):
+    names = ["ITQHasher", "KSHHasher", "SphericalHasher", "TALRHasher", "StructHashHasher"]
+    hashers = {name: quick(name).fit(digits.X[:80], digits.y[:80]) for name in names}
     np.save(tmp_path / "X.npy", digits.X)
-    with pytest.raises(StopError):
-        hasher.encode(digits.X, out=out, batch_size=50, progress=stop_after(150))
-    saved, samples = str(tmp_path / "hasher"), str(tmp_path / "X.npy")
+    for name, hasher in hashers.items():
+        save(hasher, tmp_path / name)
+        with pytest.raises(StopError):
+            hasher.encode(digits.X, out=tmp_path / f"{name}.npy", batch_size=50, progress=stop_after(150))
     run_python(
         "import numpy as np; from skhash.persistence import load\n"
-        f"load({saved!r}).encode(np.load({samples!r}), out={str(out)!r}, batch_size=50)"
+        f"for name in {names}: load(name).encode(np.load('X.npy'), out=name + '.npy', batch_size=50)",
+        cwd=tmp_path,
     )
-    assert_array_equal(np.load(out), hasher.encode(digits.X, batch_size=50))
+    for name, hasher in hashers.items():
+        assert_array_equal(np.load(tmp_path / f"{name}.npy"), hasher.encode(digits.X, batch_size=50))
 
 
 @pytest.mark.slow

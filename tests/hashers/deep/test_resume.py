@@ -161,6 +161,16 @@ SCRIPT = """
         def forward(self, X):
             return self.act(self.layer(X))
 
+    class StopAfterTwo:
+        n_epochs = 0
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+        def on_fit_task_end(self, estimator, context):
+            self.n_epochs += 1
+            if self.n_epochs == 2:
+                raise KeyboardInterrupt
+
     def noisy(batch):
         return batch + 0.1 * torch.randn_like(batch)
 
@@ -174,8 +184,7 @@ SCRIPT = """
     if __name__ == "__main__":
         hasher = make(sys.argv[1])
         if len(sys.argv) == 2:
-            from _helpers import StopAfter
-            hasher.set_callbacks(StopAfter(2)).fit(X, y)
+            hasher.set_callbacks(StopAfterTwo()).fit(X, y)
         np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_.codes)
 """
 

@@ -1,7 +1,7 @@
 """What the caller has set in torch changes no code of a deep hasher, and is as it was afterwards."""
 
 import copy
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 
 import numpy as np
@@ -43,6 +43,16 @@ SETTINGS = {
     "deterministic": lambda: changed(torch.use_deterministic_algorithms, True, False),
     "precision": lambda: changed(torch.set_float32_matmul_precision, "medium", "highest"),
 }
+
+
+@contextmanager
+def every_setting_at_once():
+    with ExitStack() as settings:
+        for setting in SETTINGS.values():
+            settings.enter_context(setting())
+        yield
+
+
 every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 
 
@@ -90,8 +100,17 @@ def expected(name, folder):
 
 
 @pytest.mark.filterwarnings("ignore:The codes find the other view")  # of NSH, in one epoch
-@every_setting
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        *(pytest.param(name, every_setting_at_once, id=f"{name}-all") for name in DEEP),
+        *(
+            pytest.param(name, setting, id=f"{name}-{key}", marks=[] if name == "NSHHasher" else pytest.mark.slow)
+            for name in DEEP
+            for key, setting in SETTINGS.items()
+        ),
+    ],
+)
 def test_settings_of_the_caller_change_nothing(name, setting, tmp_path, tmp_path_factory):
     usual = expected(name, tmp_path_factory.getbasetemp())
     with setting():
