@@ -165,7 +165,9 @@ def python_ints(estimator: Any) -> Iterator[None]:
 
     Then the estimator has the given values again, which `get_params` returns and `clone` compares.
     """
-    changed = {name: value for name, value in estimator.get_params(deep=False).items() if _has_numpy_ints(value)}
+    kinds = (np.integer, tuple, list, dict)
+    given = {name: value for name, value in estimator.get_params(deep=False).items() if isinstance(value, kinds)}
+    changed = {name: value for name, value in given.items() if _has_numpy_ints(value)}
     vars(estimator).update({name: with_python_ints(value) for name, value in changed.items()})
     try:
         yield
@@ -461,8 +463,7 @@ def are_within(values: Any) -> bool:
 
 
 def check_activations(activations: npt.NDArray[Any], hasher: Any) -> npt.NDArray[Any]:
-    """Activations of shape (n_samples, nbits), if all are finite; ValueError otherwise. A prefix has the first ones."""
-    activations = activations[:, : hasher._n_features_out]
+    """Activations of shape (n_samples, nbits), if all are finite; ValueError otherwise."""
     total = sum_of_squares(activations)
     if total is not None and np.isfinite(total):
         return activations

@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -188,10 +188,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         `relevance` is None for a method that does not learn from it.
         """
 
-    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
-        """Activations of validated samples, of shape (n_samples, nbits)."""
-        activations: npt.NDArray[np.floating] = self.function_.activations(X)
-        return activations
+    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
+        """Outputs of a method of `function_` for validated samples."""
+        return getattr(self.function_, method)(X)  # type: ignore[no-any-return]
 
     def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
@@ -257,7 +256,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool((hasher.project_queries(X) == hasher.project(X)).all())
         True
         """
-        return self.project(X)
+        return map_samples(self, X, lambda queries: queries, "queries")
 
     def transform(self, X: Any) -> npt.NDArray[np.uint8]:
         """Bits of samples.
@@ -527,12 +526,12 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _fitted_attributes(self) -> dict[str, Any]:
         """Attributes that fit sets."""
-        return {name: value for name, value in vars(self).items() if self._is_fitted_name(name)}
+        return {name: getattr(self, name) for name in self._fitted_names(vars(self))}
 
     @classmethod
-    def _is_fitted_name(cls, name: str) -> bool:
-        """Whether fit sets it: a public name with an underscore at its end, or a name in `_fitted_private`."""
-        return name in cls._fitted_private or (name[-1:] == "_" and name[0] != "_")
+    def _fitted_names(cls, names: Iterable[str]) -> list[str]:
+        """Names that fit sets: public ones with an underscore at their end, and those in `_fitted_private`."""
+        return [name for name in names if name in cls._fitted_private or (name[-1:] == "_" and name[0] != "_")]
 
     def _check_stored(self, lengths: dict[str, int]) -> None:
         """Raise ValueError unless the fitted attributes agree beyond their annotations."""

@@ -30,20 +30,25 @@ Slices = Generator[Any, None, None]
 # --- into an array or a file
 
 
-def map_batches(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Concatenate a function of the activations of validated samples over batches."""
+def map_batches(
+    hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]], method: str = "activations"
+) -> npt.NDArray[Any]:
+    """Concatenate a function of the outputs of a method of `function_` for validated samples over batches."""
     if X.shape[0] <= ENCODE_BATCH_SIZE and not hasher.function_.uses_threads(X.shape[0]):
-        return function(check_activations(hasher._activations(X), hasher))
+        return function(check_activations(hasher._run(X, method), hasher))
     with hasher._environment():
-        batches = (hasher._activations(X[batch]) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
+        batches = (hasher._run(X[batch], method) for batch in gen_batches(X.shape[0], ENCODE_BATCH_SIZE))
         return np.concatenate([function(check_activations(activations, hasher)) for activations in batches])
 
 
-def map_samples(hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Concatenate a function of the activations of samples over slices; one slice at a time is converted."""
-    if not is_sliced(X) or X.shape[0] <= ENCODE_BATCH_SIZE:
-        return map_batches(hasher, hasher._validate_samples(X), function)
-    source, convert = array_source(X), Converter(hasher)
+def map_samples(
+    hasher: Any, X: Any, function: Callable[[Any], npt.NDArray[Any]], method: str = "activations"
+) -> npt.NDArray[Any]:
+    """Concatenate a function of the outputs for samples over slices; one slice at a time is converted."""
+    n_samples = X.shape[0] if getattr(X, "shape", ()) else 0  # a list is converted as a whole
+    if n_samples <= ENCODE_BATCH_SIZE or not is_sliced(X):
+        return map_batches(hasher, hasher._validate_samples(X), function, method)
+    source, convert = array_source(X), Converter(hasher, method=method)
     with hasher._environment(), closing(_slices(source, ENCODE_BATCH_SIZE)) as slices:
         return np.concatenate([function(convert.activations(samples)) for samples in slices])
 
@@ -158,8 +163,8 @@ def _wrong_length(n_out: int, given: str) -> str:
 class Converter:
     """Turns slices of samples, which may be validated, into activations and codes, and checks them."""
 
-    def __init__(self, hasher: Any, is_valid: bool = False) -> None:
-        self.hasher, self.is_valid = hasher, is_valid
+    def __init__(self, hasher: Any, is_valid: bool = False, method: str = "activations") -> None:
+        self.hasher, self.is_valid, self.method = hasher, is_valid, method
         self._plain: Any = None  # type of slices that need no conversion
 
     def codes(self, samples: Any) -> Codes:
@@ -169,7 +174,7 @@ class Converter:
     def activations(self, samples: Any) -> npt.NDArray[Any]:
         """Activations of a slice, the same as those of `project` of all samples."""
         X = samples if self.is_valid else self._validated(samples)
-        return check_activations(self.hasher._activations(X), self.hasher)
+        return check_activations(self.hasher._run(X, self.method), self.hasher)
 
     def _validated(self, samples: Any) -> Any:
         kind = (type(samples), getattr(samples, "dtype", None), samples.shape[1:])

@@ -246,7 +246,7 @@ NOT_TESTED = {
     ],
     "called by the library alone": [
         r" (shape|stage|n_stages|epoch|n_features|n_directions|n_batches)$",
-        r"^Protocol\.(sizes|draw_query|draw_train) ",
+        r"^Protocol\.(sizes|draw_query|draw_train) |Function\.(first|uses_threads) |^soft_metric k",
     ],
     "passed on to what is tested": [
         r"^kneighbors |^(to|from)_\w+ nbits|\.(from_codes|from_results) nbits|\.from_estimator |^Metric\.parse k",

@@ -135,7 +135,7 @@ def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
 def check_hasher(hasher: Any) -> None:
     """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
     all_hints, stored = get_type_hints(type(hasher), include_extras=True), hasher._fitted_attributes()
-    hints = {name: hint for name, hint in all_hints.items() if hasher._is_fitted_name(name)}
+    hints = {name: all_hints[name] for name in hasher._fitted_names(all_hints)}
     optional = {name for name, hint in hints.items() if OPTIONAL in getattr(hint, "__metadata__", ())}
     if missing := [name for name in hints if name not in stored and name not in optional]:
         raise ValueError(f"`{missing[0]}` is missing.")
@@ -184,7 +184,7 @@ def _check_activations(hasher: Any) -> None:
     is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._environment():
-            activations = hasher._activations(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
+            activations = hasher._run(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
         nbits = hasher._n_features_out
         Array("1 nbits").check("project", activations[:, :nbits], {"nbits": nbits})
 
@@ -233,7 +233,7 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     hasher = kind(**params)
     hasher._validate_params()
     fitted = decoder.decode(header["fitted"])
-    if unknown := {name for name in fitted if not kind._is_fitted_name(name) and name != OUTPUT}:
+    if unknown := {name for name in fitted if not kind._fitted_names([name]) and name != OUTPUT}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     vars(hasher).update(fitted)
     if (database := fitted.get("database_")) is not None:

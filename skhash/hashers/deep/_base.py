@@ -628,15 +628,12 @@ class DeepHasher(BaseHasher):
 
     # --- hash
 
-    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
-        return self._run("activations", X)
-
-    def _run(self, method: str, X: Any) -> npt.NDArray[np.floating]:
+    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
         """Outputs of a method of `function_` for checked samples, on the device of the hasher."""
         if isinstance(self.function_, ArrayFunction):
             X = X[:]  # reads a Dataset
             if is_cpu(self.device):
-                return getattr(self.function_, method)(X)  # type: ignore[no-any-return]
+                return super()._run(X, method)
         from skhash.functions.network import run_on
 
         return run_on(resolve_device(self.device), self.function_, method, X)

@@ -21,18 +21,17 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import gen_batches
 
 from skhash._compat import Interval, StrOptions
 from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
-from skhash.encoding import ENCODE_BATCH_SIZE
+from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
@@ -186,38 +185,6 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         self.hamming = hamming
         self.factors = factors
 
-    def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
-        """Real queries, which are compared with codes by their inner product with the signs of the bits.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, nbits), dtype float32
-            A query q scores an item ``q @ (2 * bits - 1)``.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If the hasher is not fitted.
-        ValueError
-            If `X` does not match the training samples.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from skhash import EmbeddingHasher
-        >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = EmbeddingHasher(16, n_epochs=2, random_state=0).fit(X)
-        >>> hasher.project_queries(X[:5]).shape
-        (5, 16)
-        """
-        X = self._validate_samples(X)
-        return self._in_batches(lambda batch: self._run("queries", batch), X)
-
     def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Two numbers per item, from which real queries estimate the distance of the vectors.
 
@@ -265,8 +232,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Factors of validated samples."""
-        function: Any = self.function_
-        return self._in_batches(lambda batch: function.factors(batch[:]), X)
+        return map_batches(self, X, lambda factors: factors, "factors")
 
     def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
         """Real queries for items with factors, and what each query adds to its estimated distances."""
@@ -274,17 +240,11 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         with self._environment() if function.uses_threads(len(X)) else nullcontext():
             return function.estimates(X[:], self.metric)
 
-    def _in_batches(self, function: Callable[[Any], npt.NDArray[Any]], X: Any) -> npt.NDArray[Any]:
-        """Outputs of a function of validated samples."""
-        if len(X) <= ENCODE_BATCH_SIZE and not self.function_.uses_threads(len(X)):
-            return function(X)
-        with self._environment():
-            return np.concatenate([function(X[batch]) for batch in gen_batches(len(X), ENCODE_BATCH_SIZE)])
-
-    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
-        if hasattr(self.function_, "decoder"):  # its search runs on the CPU
-            return self.function_.activations(X[:])  # type: ignore[no-any-return]
-        return super()._activations(X)
+    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
+        searches = method == "activations" and hasattr(self.function_, "decoder")
+        if searches or method == "factors":  # on the CPU
+            return getattr(self.function_, method)(X[:])  # type: ignore[no-any-return]
+        return super()._run(X, method)
 
     def _is_dense(self) -> bool:
         return self._fixed["backbone"] is None or super()._is_dense()
