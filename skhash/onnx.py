@@ -34,7 +34,7 @@ from skhash.engine.networks import declared_statistics
 from skhash.engine.runtime import own_settings
 from skhash.features import PretrainedFeatures
 from skhash.hashers.deep import DeepHasher
-from skhash.hashers.deep._query_encoder import QueryEncoder
+from skhash.hashers.deep.query_encoder import QueryEncoder
 from skhash.hashers.shallow import LinearHasher
 
 __all__ = ["to_onnx"]

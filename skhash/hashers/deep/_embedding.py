@@ -15,7 +15,7 @@ from skhash.engine.data import ArraySubset
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
-from skhash.hashers.deep._query_encoder import ItemTerms, QueryEncoder, QueryScores
+from skhash.hashers.deep.query_encoder import ItemTerms, QueryEncoder, QueryScores
 
 N_NEIGHBORS = 10
 

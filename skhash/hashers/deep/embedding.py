@@ -42,7 +42,7 @@ from skhash.hashers.shallow.linear import principal_map
 if TYPE_CHECKING:
     from skhash.engine import Encoder, Objective, Trainer
     from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
-    from skhash.hashers.deep._query_encoder import QueryScores
+    from skhash.hashers.deep.query_encoder import QueryScores
 
 _N_START = 30_000  # number of samples that the initial weights are learned from
 _N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
@@ -252,7 +252,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
     def _function(self) -> HashFunction:
         from skhash.functions.network import NetworkFunction, as_layer, dense_layers
         from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
-        from skhash.hashers.deep._query_encoder import QUERY_STATE
+        from skhash.hashers.deep.query_encoder import QUERY_STATE
 
         encoder = self._trained_encoder()
         offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
@@ -323,7 +323,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         return EmbeddingObjective(self._scores(), self.temperature)
 
     def _scores(self) -> "QueryScores":
-        from skhash.hashers.deep._query_encoder import QueryScores
+        from skhash.hashers.deep.query_encoder import QueryScores
 
         return QueryScores(self.metric, self.factors and not self.settings_["smoothing"])
 
@@ -340,7 +340,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
 
     def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
-        from skhash.hashers.deep._query_encoder import QueryEncoder
+        from skhash.hashers.deep.query_encoder import QueryEncoder
 
         return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self.nbits, **options)
 
@@ -377,7 +377,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _prepare(self, trainer: "Trainer", held_out: Any) -> None:
         """Choose the codes that training starts from."""
-        from skhash.hashers.deep._query_encoder import ItemTerms
+        from skhash.hashers.deep.query_encoder import ItemTerms
 
         encoder: Any = trainer.encoder
         objective: Any = trainer.objective

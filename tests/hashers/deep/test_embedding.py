@@ -23,7 +23,7 @@ from skhash.hashers.deep._embedding import (
     choose_queries,
     local_batches,
 )
-from skhash.hashers.deep._query_encoder import QueryEncoder, QueryScores
+from skhash.hashers.deep.query_encoder import QueryEncoder, QueryScores
 from skhash.hashers.shallow.linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skhash import EmbeddingHasher
 from skhash.hashers.deep._embedding import HeldOutQueries
-from skhash.hashers.deep._query_encoder import QueryScores
+from skhash.hashers.deep.query_encoder import QueryScores
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.items import Items
