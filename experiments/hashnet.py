@@ -50,6 +50,13 @@ TASKS = [
     ("usps numbers, 10 classes", "usps", "mlp", "first digits", ["full", "unweighted"]),
 ]
 
+#: name, variant, options
+CONVERGENCE = [
+    ("usps linear", "full", {}),
+    ("usps linear", "last beta 100", {"last_beta": 100.0}),
+    ("usps mlp", "full", {"backbone": "mlp"}),
+]
+
 
 def share_of_similar_pairs(y):
     """Share of the pairs of different samples that have the same class."""
@@ -120,18 +127,21 @@ class LossPerEpoch:
 
 
 def run_convergence(n_epochs=50):
-    """Store L after each epoch, with the number and the largest of its rises."""
+    """Store L after each epoch, the number and the largest of its rises, and the share of |g| >= 0.99 at the end."""
     data = load_dataset("usps", protocol="5k", random_state=0)
-    for task, backbone in (("usps linear", None), ("usps mlp", "mlp")):
+    for task, variant, options in CONVERGENCE:
         log = LossPerEpoch(data.X_train[:1000], data.y_train[:1000])
-        hasher = HashNetHasher(NBITS, backbone=backbone, n_epochs=n_epochs, random_state=0, store_database=False)
-        hasher.set_callbacks(log).fit(data.X_train, data.y_train)
+        hasher = HashNetHasher(NBITS, n_epochs=n_epochs, random_state=0, store_database=False, **options)
+        result = {"task": task, "variant": variant, "seed": 0}
+        result |= evaluate_hasher(hasher.set_callbacks(log), data)
+        g = np.tanh(hasher.history_[-1]["beta"] * hasher.project(log.X))
         rises = [float(rise) for rise in np.diff(log.log_) if rise > 0]
-        result = {"task": task, "variant": "full", "seed": 0, "loss_per_epoch": log.log_}
-        result |= {"first": log.log_[0], "last": log.log_[-1]}
+        result |= {"loss_per_epoch": log.log_, "first_loss": log.log_[0], "last_loss": log.log_[-1]}
         result |= {"n_rises": len(rises), "largest_rise": max(rises, default=0.0)}
-        print(f"{task:12} L {result['first']:.4f} to {result['last']:.4f}, ", end="")
-        print(f"{len(rises)} of {n_epochs - 1} epochs rise, by at most {result['largest_rise']:.1e}", flush=True)
+        result |= {"saturated": float(np.mean(np.abs(g) >= 0.99)), "last_beta": hasher.history_[-1]["beta"]}
+        print(f"{task:12} {variant:14} AP_T {mean_text([result])}  L {log.log_[0]:.4f} to {log.log_[-1]:.4f}", end="")
+        print(f"  {len(rises)} of {n_epochs - 1} rise, by at most {result['largest_rise']:.1e}", end="")
+        print(f"  |g| >= 0.99: {result['saturated']:.0%}", flush=True)
         store(RESULTS / "hashnet_convergence.json", [result], ("task", "variant"))
 
 

@@ -1,4 +1,4 @@
-r"""Tie-aware average precision, AP_T (He et al., CVPR 2018, section 3.1).
+r"""Tie-aware average precision, AP_T (He et al., CVPR 2018, section 3.2, eq. 6).
 
 For tie d of n_d items, n+_d of them relevant, after N_{d-1} items, N+_{d-1} of
 them relevant, the expectation over all orders inside the tie is
@@ -89,7 +89,7 @@ def average_precision(
 
     References
     ----------
-    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018, eq. 7.
+    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018, eq. 6.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Tie-aware NDCG (He et al., CVPR 2018, section 3.1).
+r"""Tie-aware NDCG (He et al., CVPR 2018, section 3.2; DCG_T is eq. 7).
 
 With the gain G(v) = 2^v - 1 and S(x) = sum_{t <= x} D(t), the expected discount of every
 item of tie d is the mean discount of the ranks of the tie:
@@ -70,7 +70,8 @@ def ndcg(
 
     References
     ----------
-    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018, eq. 8.
+    He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018. Eq. 7 is
+    DCG_T; NDCG_T, which divides it by the ideal of eq. 5, has no number.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Soft counts: from real activations and levels to a RelevanceHistogram (He et al., CVPR 2018, 4.1).
+"""Soft counts: from real activations and levels to a RelevanceHistogram (He et al., CVPR 2018, section 4.2).
 
-With phi in [-1, 1]^b the soft Hamming distance is d = (b - <phi, phi'>) / 2. Each
-distance is shared between the two nearest bins in proportion. This is a triangular
+With phi in [-1, 1]^b the soft Hamming distance is d = (b - <phi, phi'>) / 2 (eq. 1). Each
+distance is shared between the two nearest bins in proportion (eqs. 13 to 15). This is a triangular
 kernel of one bin width: it conserves mass, and a whole distance falls into its own
 bin only. As scatter-adds it takes O(M^2) in the batch, where the dense kernel takes
 O(M^2 b); the backward pass is one gather.

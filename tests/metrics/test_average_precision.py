@@ -27,6 +27,25 @@ def test_average_over_ties_is_the_mean_over_all_orders(normalizer, items, k):
     assert value == pytest.approx(expected, abs=1e-12)
 
 
+def eq_6_contribution(n, relevant, before, relevant_before, all_relevant):
+    """AP_T of one tie as the paper prints it; of one item the ratio is 0 / 0, and its factor t - N - 1 is 0."""
+    ratio = (relevant - 1) / (n - 1) if n > 1 else 0.0
+    ranks = range(before + 1, before + n + 1)
+    return relevant / (n * all_relevant) * sum((relevant_before + (t - before - 1) * ratio + 1) / t for t in ranks)
+
+
+def test_is_equation_6_of_the_paper():
+    counts = np.random.default_rng(0).integers(0, 6, (5, 9, 2))
+    counts[:, 4] = (1, 1)
+    expected = []
+    for query in counts:
+        n, relevant = query.sum(axis=1), query[:, 1]
+        before, relevant_before = np.cumsum(n) - n, np.cumsum(relevant) - relevant
+        ties = zip(n, relevant, before, relevant_before, strict=True)
+        expected.append(sum(eq_6_contribution(*map(int, tie), int(relevant.sum())) for tie in ties if tie[0]))
+    assert_allclose(average_precision(soft(counts), average=False), expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
 @settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=2), k=cutoffs)

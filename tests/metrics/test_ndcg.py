@@ -33,6 +33,23 @@ def test_equals_enumeration_of_all_orders(discount, items, k):
         assert value == pytest.approx(summary(expected), abs=1e-12)
 
 
+def test_is_equation_7_over_the_maximum_of_equation_5():
+    counts, levels = np.random.default_rng(0).integers(0, 6, (5, 9, 4)), np.arange(4)
+
+    def eq_7(n):  # DCG_T of ties of n_{d,v} items
+        before, total = 0, 0.0
+        for tie in n:
+            ranks = range(before + 1, before + tie.sum() + 1)
+            if len(ranks):
+                gains = sum((2.0**v - 1) * tie[v] / tie.sum() for v in levels)
+                total += gains * sum(1 / math.log2(t + 1) for t in ranks)
+            before += tie.sum()
+        return total
+
+    expected = [eq_7(n) / eq_7(np.diag(n.sum(axis=0))[::-1]) for n in counts]  # the best ranking has levels descending
+    assert ndcg(RelevanceHistogram(counts, levels), average=False) == pytest.approx(expected, rel=1e-14)
+
+
 def test_delayed_discount_is_a_plain_sum_of_its_own():
     items = [(0, 1), (1, 0), (2, 3), (3, 2)]  # relevant at the ranks 1, 3, 4
     gain, gain_at_3, ideal = 1 + 1 / np.log2(3) + 1 / 2, 1 + 1 / np.log2(3), 1 + 1 + 1 / np.log2(3)

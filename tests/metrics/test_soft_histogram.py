@@ -28,7 +28,7 @@ def distances(phi):
 
 
 def dense_kernel(d, level_index, n_levels, n_bins):
-    """The triangular kernel on every (pair, bin): max(0, 1 - |d - center| / width)."""
+    """Eqs. 13 to 15 of the paper: delta(z, d) = 1 - |z - d| / width if that is >= 0, else 0, on every (pair, bin)."""
     width = NBITS / n_bins
     centers = torch.arange(n_bins + 1, dtype=d.dtype) * width
     weight = (1 - (d[:, :, None] - centers).abs() / width).clamp(min=0)

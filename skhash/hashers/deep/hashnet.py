@@ -11,8 +11,9 @@ of a batch. The weights give the two kinds of pairs the same sum (eq. 2),
 
 with c_ij = 1, or a continuous similarity (taken literally the paper's c_ij would
 delete every dissimilar pair, so it multiplies the similar ones only). beta rises in
-stages (algorithm 1): the smooth problem becomes the binary one, and the gap between
-J and the loss L of the binary codes closes.
+stages (algorithm 1, with the slopes beta_0 = 1 < ... < beta_m = infinity): the smooth problem becomes the
+binary one, and the gap between J and the loss L of the binary codes closes. The last of the m + 1
+stages is the sign itself and has no gradient; the others are trained.
 """
 
 from numbers import Integral, Real
@@ -47,8 +48,8 @@ class HashNetHasher(DeepHasher):
     scale : float, default=None
         Slope a of the likelihood; None uses 10 / nbits, or 6.4 / nbits with a backbone.
     n_stages : int, default=10
-        Number of stages of the continuation; 1 trains with `beta` = 1 (the paper's
-        HashNet-sgn).
+        Number of stages that are trained, each with a finite slope: m in the paper, where the sign
+        is one more stage. 1 trains with `beta` = 1 (the paper's HashNet-sgn).
     max_beta : float, default=None
         Slope beta of the last stage but one; beta rises from 1 with the square of the stage.
         See Notes for None.

@@ -1,6 +1,6 @@
 r"""TALR, hashing as tie-aware learning to rank (He, Cakir, Bargal, Sclaroff, CVPR 2018).
 
-Each sample of a batch ranks the others by the soft Hamming distance
+Each sample of a batch ranks the others by the soft Hamming distance (eqs. 1 and 10)
 
     d = (b - <phi, phi'>) / 2,   phi = tanh(alpha f(x)),
 
@@ -12,6 +12,9 @@ is one minus the metric that hard codes are scored with:
                 DCG_T with S(C_d) - S(C_{d-1}) -> ln 2 [li(C_d + 1) - li(C_{d-1} + 1)]
     simplified  AP_s = (1 / C+) sum_d c+_d (C+_{d-1} + C+_d + 1) / (C_{d-1} + C_d + 1),
                 DCG_s = sum_d sum_v G(v) c_{d,v} / log2(C_{d-1} + (c_d + 1) / 2 + 1)
+
+The equations of the paper are 6 and 7 (exact), 11 and 12 (paper), and 13 to 15 (soft
+counts).
 
 The two logarithmic integrals are singular at C_{d-1} = 0, which is the first
 non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ratio

@@ -2,12 +2,15 @@ r"""Ranking losses that are additive over (relevant placed, rank).
 
 A loss of this family is 1 - sum_g gain(g, t_g), where t_g is the rank of the g-th
 relevant item. The gains of the true ranking, t_g = g, sum to 1. With P relevant and
-N irrelevant items and m_g = t_g - g irrelevant ones before the g-th relevant one,
+N irrelevant items and m_g = t_g - g irrelevant ones before the g-th relevant one (Lin et al., eqs. 18 to 22),
 
     AP             gain(g, t) = g / (t P)
     NDCG@K         gain(g, t) = D(t) [t <= K] / sum_{i <= min(K, P)} D(i)
     precision@K    gain(g, t) = [t <= K] / min(K, P),  K = P by default
     AUC            gain(g, t) = (1 - (t - g) / N) / P
+
+With K > P the true ranking has at most P / K of the measures as printed: eqs. 20 and 21 divide by K and by the sum of D
+to K. Here min(K, P) stands in place of K, so that the loss of the true ranking is 0, as section 2.1 assumes.
 
 Any other function with these arguments is a loss as well.
 """

@@ -1,12 +1,12 @@
-r"""The most violated rankings of all queries: the separation oracle of the structured SVM.
+r"""The most violated rankings of all queries (eq. 11): the separation oracle of the structured SVM.
 
 A ranking y of one list scores the sum over its P relevant items j and N irrelevant ones k
 
-    psi(x, y) = sum_jk y_jk (phi_j - phi_k) / (P N),   phi_j = -|h(x) - h(x_j)| bit by bit
+    psi(x, y) = sum_jk y_jk (phi_j - phi_k) / (P N),   phi_j = -|h(x) - h(x_j)| bit by bit      (eqs. 4 and 7)
 
 so that it falls behind the true ranking by the margin w' delta-psi, twice the sum over
-its misordered pairs. The oracle maximizes loss - margin. The positive ones of these violations,
-summed over the queries, are one constraint of the 1-slack form,
+its misordered pairs (eqs. 8 and 13). The oracle maximizes loss - margin. The positive ones of these violations,
+summed over the queries, are one constraint of the 1-slack form (eq. 10),
 
     w' (1/m) sum_i c_i delta-psi_i >= (1/m) sum_i c_i loss_i - xi.
 

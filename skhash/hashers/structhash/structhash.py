@@ -1,17 +1,17 @@
 r"""StructHash: a structured SVM of ranking measures (Lin, Shen, Wu, ECCV 2014).
 
-Weighted Hamming distances w' |h(x) - h(x')|, w >= 0, are learned by
+Weighted Hamming distances w' |h(x) - h(x')|, w >= 0 (eq. 6), are learned by
 
     min_w,xi |w|_1 + C xi   s.t. for all rankings y_i and c in {0, 1}^m
-    (1/m) sum_i c_i w' delta-psi_i(y_i) >= (1/m) sum_i c_i loss(y_i) - xi      (eqs. 5 to 8)
+    (1/m) sum_i c_i w' delta-psi_i(y_i) >= (1/m) sum_i c_i loss(y_i) - xi      (eq. 10, the 1-slack form of eq. 9)
 
 over all hash functions at once. Column generation finds them one by one: with the duals
-lambda of the constraints, the next bit maximizes (eq. 14, with the 1/m that it drops)
+lambda of the constraints (eq. 12), the next bit maximizes (eqs. 14 to 16, with the 1/m that they drop)
 
     sum lambda (1/m) sum_i c_i delta-psi_i[h] = sum_ij A_ij |h(x_i) - h(x_j)|
 
 and improves the objective only if that exceeds 1. Cutting planes (`_cutting_planes`) of the most
-violated rankings (`_oracles`) solve each restricted master problem to a proven gap;
+violated rankings (eq. 11, `_oracles`) solve each restricted master problem to a proven gap;
 `_columns` learns the bits.
 """
 

@@ -108,6 +108,46 @@ def test_large_products_stay_finite():
     assert torch.isfinite(z.grad).all()
 
 
+def test_gradient_is_that_of_equation_7():
+    """Eq. 7 is of one ordered pair; the loss has both orders of each pair, and is divided by the weights (eq. 2)."""
+    y, scale = np.array(CLASSES["imbalanced"]), 2.0
+    n, similar = len(y), y[:, None] == y
+    g = np.tanh(np.random.default_rng(0).normal(size=(n, 5)))
+    pairs = ~np.eye(n, dtype=bool)
+    n_pairs, n_similar = pairs.sum(), (similar & pairs).sum()
+    w = pairs * np.where(similar, n_pairs / n_similar, n_pairs / (n_pairs - n_similar))
+    eq_7 = w * scale * (1 / (1 + np.exp(-scale * g @ g.T)) - similar)  # times g_jk, of the pair (i, j)
+    leaf = torch.tensor(g, requires_grad=True)
+    objective_of(HashNetHasher, ClassAffinity(), scale=scale).likelihood(leaf, Relevance.of(y)).backward()
+    np.testing.assert_allclose(leaf.grad, 2 * eq_7 @ g / w.sum(), atol=1e-14)
+
+
+def test_the_loss_of_codes_does_not_change_between_stages():
+    """Theorem 1: sgn(tanh(beta z)) does not depend on beta."""
+    z, y = torch.tensor(np.random.default_rng(0).normal(size=(8, 5))), np.array(CLASSES["balanced"])
+    objective = objective_of(HashNetHasher, ClassAffinity(), scale=2.0, n_stages=10, max_beta=5.0, last_beta=100.0)
+    losses = []
+    for stage in range(10):
+        objective.start_stage(stage, 10)
+        losses.append(objective.gap(z, Relevance.of(y)))
+        codes = torch.where(torch.tanh(objective.beta * z) >= 0, 1.0, -1.0).double()
+        assert losses[-1]["binary_loss"] == objective.likelihood(codes, Relevance.of(y)).item()
+    assert len({loss["binary_loss"] for loss in losses}) == 1
+    assert len({loss["relaxed_loss"] for loss in losses}) == 10
+
+
+@pytest.mark.parametrize(("backbone", "end"), [(None, [5.0, 5.0]), ("mlp", [5.0, 100.0])])
+def test_all_stages_but_the_sign_are_trained(digits, backbone, end):
+    """Algorithm 1 with m = 10: the stages 0 to 9 are trained, and stage 10, at infinity, is the sign."""
+    hasher = HashNetHasher(8, backbone=backbone, n_epochs=10, random_state=0).fit(digits.X[:200], digits.y[:200])
+    betas = [entry["beta"] for entry in hasher.history_]
+    assert len(betas) == 10
+    assert betas[0] == 1
+    assert betas[-2:] == pytest.approx(end)
+    assert (np.diff(betas[:-1]) > 0).all()
+    assert_array_equal(hasher.transform(digits.X_query), hasher.project(digits.X_query) >= 0)
+
+
 def test_stages_close_the_gap(digits):
     hasher = HashNetHasher(16, n_stages=4, max_beta=5, last_beta=200, n_epochs=22, random_state=0).fit(
         digits.X, digits.y

@@ -54,6 +54,36 @@ def test_gains_add_up_to_the_metrics():
             assert metric_of(partial(ndcg_gain, **options), ranking) == pytest.approx(ndcg(H, **options))
 
 
+def eq_20_precision(ranking, K):
+    return sum(ranking[:K]) / K
+
+
+def eq_21_ndcg(ranking, K):
+    S = [1.0] + [1 / np.log2(i) for i in range(2, K + 1)]
+    return sum(S[i] * relevant for i, relevant in enumerate(ranking[:K])) / sum(S)
+
+
+def test_gains_are_equations_20_and_21_with_the_smaller_of_k_and_the_number_of_relevant_items():
+    """As printed, the true ranking scores below 1 where K is larger than this number."""
+    for ranking, _ in random_rankings():
+        true = np.sort(ranking)[::-1]
+        for K in range(1, len(ranking) + 1):
+            for gain, printed in ((precision_gain, eq_20_precision), (ndcg_gain, eq_21_ndcg)):
+                assert metric_of(partial(gain, k=K), true) == pytest.approx(1)
+                value = printed(ranking, K) / printed(true, K)
+                assert metric_of(partial(gain, k=K), ranking) == pytest.approx(value, abs=1e-12)
+                assert (printed(true, K) < 1) == (ranking.sum() < K)
+
+
+def test_gains_are_equations_19_and_22():
+    for ranking, _ in random_rankings():
+        relevant, irrelevant = np.flatnonzero(ranking), np.flatnonzero(1 - ranking)
+        auc = np.mean([[i < j for j in irrelevant] for i in relevant])
+        ap = sum(eq_20_precision(ranking, i + 1) for i in relevant) / len(relevant)
+        assert metric_of(auc_gain, ranking) == pytest.approx(auc)
+        assert metric_of(ap_gain, ranking) == pytest.approx(ap)
+
+
 def test_gains_add_up_to_the_metrics_of_sklearn():
     for ranking, _ in random_rankings():
         scores = -np.arange(len(ranking))
