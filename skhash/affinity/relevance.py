@@ -275,7 +275,7 @@ class Relevance:
     def distinct(self) -> tuple[Self, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Relevance of the distinct targets, so that a pass over many samples compares each pair of targets once.
 
-        They are found once.
+        The result is kept for the next call.
 
         Returns
         -------
