@@ -212,8 +212,13 @@ def _centers(hasher: Any, space: Space) -> dict[str, Any]:
 
 def _fitted_value(hasher: Any, name: str) -> Any:
     """Value that a fitted hasher uses for a parameter, given or chosen by fit."""
-    places = [getattr(hasher, place, {}) for place in ("settings_", "functions_")]
-    values = [getattr(hasher, name), getattr(hasher, f"{name}_", None), *(place.get(name) for place in places)]
+    settings, function = getattr(hasher, "settings_", {}), getattr(hasher, "function_", None)
+    values = [
+        getattr(hasher, name),
+        getattr(hasher, f"{name}_", None),
+        settings.get(name),
+        getattr(function, name, None),
+    ]
     value = next((value for value in values if value is not None), None)
     if value is None:
         raise LookupError(f"{type(hasher).__name__} does not store its value of {name}.")
