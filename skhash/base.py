@@ -139,7 +139,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         TypeError
             If `X` is sparse, a torch Dataset, or of another kind that the hasher does not take.
         ValueError
-            If `X` or `y` is invalid. An earlier fit is kept then.
+            If `X` or `y` is invalid. The previous fit is kept.
 
         Examples
         --------
@@ -179,7 +179,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return self
 
     def _warn_of_training(self, stacklevel: int) -> None:
-        """Warn of a failed training; what was fitted stays."""
+        """Warn of a failed training; the fitted attributes stay."""
 
     @abstractmethod
     def _learn(self, X: Any, relevance: Relevance | None, rng: np.random.RandomState) -> HashFunction:
@@ -305,9 +305,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             yields blocks of samples, of any numbers; it is called in another thread.
         out : path-like or ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8, default=None
             Where to write the codes, as they are computed: an array, or the path of an .npy file. None returns
-            them in memory. An encoding into a file that was killed goes on when it is called again with the same
-            hasher and samples: finished slices are not encoded again, except for the last one, which must be
-            equal. Until it is complete, ``out + ".part"`` lies beside the file. See :ref:`resume_encoding`.
+            them in memory. Calling again with the same hasher and samples resumes an interrupted write: finished
+            slices are not encoded again, except for the last one, which must be equal. Until the file is
+            complete, ``out + ".part"`` lies beside it. See :ref:`resume_encoding`.
         batch_size : int, default=None
             Number of samples in a slice; None means 4096. The codes of other sizes may differ in bits whose
             activations are 0 except for rounding.
@@ -343,7 +343,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or what else `fit` takes
+        X : array-like of shape (n_samples, n_features), or another form that `fit` takes
             Queries.
         y : array-like of shape (n_samples, ...), default=None
             Targets of the queries. Not needed for a Dataset, or if the affinity compares samples of X.
@@ -400,7 +400,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
         Notes
         -----
-        Methods that weight their bits use the weights that the first bits had before the others came.
+        Methods that weight their bits use the weights that the first bits had before further bits were learned.
 
         Examples
         --------

@@ -72,7 +72,7 @@ def encode_samples(
         raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {out} instead.")
     mapped = X.filename if isinstance(X, np.memmap) else None
     if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
-        raise ValueError(f"`out` must be another file than that of X, which would be lost. Got {out}.")
+        raise ValueError(f"`out` must not be the file of X, which would be lost. Got {out}.")
     source, size = _open(hasher, X), int(batch_size or ENCODE_BATCH_SIZE)
     convert = Converter(hasher, source.is_valid)
     if path is None:

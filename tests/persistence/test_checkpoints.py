@@ -170,7 +170,7 @@ def test_a_full_disk_does_not_stop_the_training(digits, tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.warns(
-            UserWarning, match="The training goes on without a new checkpoint. .*Free some space"
+            UserWarning, match="The training continues without a new checkpoint. .*Free some space"
         ) as seen:
             fitted = hasher(tmp_path, n_epochs=3).fit(X, y)
     finally:

@@ -232,7 +232,7 @@ def test_the_file_of_the_samples_is_not_replaced(hasher, X, tmp_path, monkeypatc
         (mapped, "X.npy"),
         (mapped[10:], tmp_path / "link.npy"),
     ):
-        with pytest.raises(ValueError, match="`out` must be another file than that of X"):
+        with pytest.raises(ValueError, match="`out` must not be the file of X"):
             hasher.encode(samples, out=out)
     assert_array_equal(np.load("X.npy"), X)
 

@@ -148,7 +148,7 @@ class DeepHasher(BaseHasher):
         Raises
         ------
         ValueError
-            If `X` or `y` is invalid. An earlier fit is kept then.
+            If `X` or `y` is invalid. The previous fit is kept.
         skhash.exceptions.InvalidFileError
             If the checkpoint is damaged or that of another training.
         TypeError
@@ -156,7 +156,7 @@ class DeepHasher(BaseHasher):
         FloatingPointError
             If the loss is no longer finite.
         KeyboardInterrupt
-            If interrupted. A hasher that was not fitted before has its last or best epoch then.
+            If interrupted. A hasher that was not fitted before keeps its last or best epoch.
 
         Examples
         --------
@@ -183,7 +183,7 @@ class DeepHasher(BaseHasher):
         the parameters that are None, so its samples should be like the later ones. The learning
         rate is constant and may change between calls. A continuation stays in its first stage.
         The state of the optimizer is kept, and so are the weights of the objective, such as a
-        classifier. The first call after :meth:`fit`, which keeps only the encoder, starts them
+        classifier. :meth:`fit` keeps only the encoder, so the first call after it starts both
         again. Callbacks, checkpoints and early stopping belong to :meth:`fit`.
 
         Parameters

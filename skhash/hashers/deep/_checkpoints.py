@@ -73,7 +73,7 @@ class TrainingFile:
         try:
             self.checkpoint.write(state)
         except OSError as error:
-            warnings.warn(f"The training goes on without a new checkpoint. {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"The training continues without a new checkpoint. {error}", UserWarning, stacklevel=2)
 
     def _warn_of_other_trainings(self) -> None:
         nearest = self.checkpoint.nearest()

@@ -137,8 +137,8 @@ backbone : None, str or torch.nn.Module, default={backbone}
 n_epochs : int, default=None
     Number of passes over the training samples; see Notes for None.
 batch_size : int, default=None
-    Number of samples per batch, about: an epoch has n_samples / batch_size batches, rounded, of
-    nearly the same size. See Notes for None.
+    Target batch size: an epoch has n_samples / batch_size batches, rounded, of nearly the same
+    size. See Notes for None.
 learning_rate : float, default=None
     Learning rate of the hash layer, and of "mlp" and "conv"; see Notes for None.
 backbone_lr_scale : float or dict, default=None
@@ -176,7 +176,7 @@ checkpoint : path-like, default=None
     A parameter that cannot be identified is refused, see :ref:`resume`. A `random_state`
     that is an instance changes with every fit, so it finds its checkpoint only in a new
     process. If a file cannot be written, for example because the disk is full, training
-    goes on with a warning.
+    continues with a warning.
 store_database : bool, default=True
     Whether to store the codes and targets of the training samples for :meth:`score`.
 device : str, default="auto"

@@ -64,7 +64,7 @@ def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.
 
 
 def _parts(X: FloatArray) -> Iterator[FloatArray]:
-    """Parts of at most `N_PART` samples, in turn, without end."""
+    """Parts of at most `N_PART` samples, in turn, forever."""
     n_parts = -(-len(X) // N_PART)
     return (X[i::n_parts] for i in itertools.cycle(range(n_parts)))
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skhash.hashers.deep.query_encoder import QueryScores
 
 _N_START = 30_000  # number of samples that the initial weights are learned from
-_N_EVALUATIONS = 25  # number of epochs of a fit that are measured, about
+_N_EVALUATIONS = 25  # approximate number of epochs of a fit that are measured
 _BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the norm
 _N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
 _HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
@@ -110,8 +110,8 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
     `temperature` is not used, and the defaults are those of the rows "relevance" of the table. Without an
     affinity, ``input_dropout=None`` is 0.
 
-    Of the parameters that other deep hashers have, `augment` is missing: what is learned are the neighbors of the
-    given vectors, and a changed vector has others. `early_stopping` is True by default, because only held-out
+    Of the parameters that other deep hashers have, `augment` is missing: a fit learns the neighbors of the
+    given vectors, and a changed vector has other ones. `early_stopping` is True by default, because only held-out
     queries tell whether training is better than its start.
 
     {defaults}

@@ -12,9 +12,9 @@ There is no other term. If u has a cosine of 1 with a code, its signs are this c
 each activation is normalized over the batch, so the bits are balanced.
 
 In the paper the bits of o_c are independent coin flips. Here the codes are chosen one by one from random codes with
-as many ones as minus ones. Next is the code whose largest absolute cosine with those before is smallest. Of several,
-it is the one with the smallest sum of squared cosines. Of several again, it is the one with the smallest sum of
-cosines, which balances each bit over the classes.
+as many ones as minus ones. The next code is the one whose largest absolute cosine with the earlier codes is smallest.
+The smallest sum of squared cosines breaks a tie, and then the smallest sum of cosines, which balances each bit over the
+classes.
 """
 
 from numbers import Real

@@ -57,8 +57,8 @@ class ITQHasher(LinearHasher):
 
     Notes
     -----
-    The principal components are those of all training samples; an iteration takes at most 10,000 random ones, and the
-    next iterations take others in turn.
+    The principal components are those of all training samples. An iteration uses at most 10,000 random samples, and the
+    next iterations use others in turn.
 
     References
     ----------

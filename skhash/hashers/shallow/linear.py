@@ -126,7 +126,7 @@ def quantizing_rotation(
 ) -> npt.NDArray[np.float64]:
     """Rotation (nbits, nbits) that brings centered samples V (n_samples, nbits) near the corners of the cube.
 
-    An iteration takes at most `n_max` random samples, and the next ones take others in turn.
+    An iteration uses at most `n_max` random samples, and the next iterations use others in turn.
     """
     rotation = orthonormal_map(V.shape[1], V.shape[1], rng)
     n_parts = 1 if n_max is None else -(-len(V) // n_max)

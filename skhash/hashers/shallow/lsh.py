@@ -1,7 +1,7 @@
 """LSH for cosine similarity: signs of random projections (Charikar, STOC 2002).
 
 h_k(x) = sign(<w_k, x - mean>), w_k ~ N(0, I). Two samples agree on a bit with
-probability 1 - angle / pi. Of a sparse x the mean is subtracted after the product,
+probability 1 - angle / pi. For a sparse x the mean is subtracted after the product,
 <w_k, x> - <w_k, mean>, so that x stays sparse.
 """
 

@@ -68,7 +68,7 @@ class SpectralFunction(ArrayFunction):
 class SpectralHasher(BaseHasher):
     """Signs of the slowest sinusoids along the principal components.
 
-    There are no random numbers.
+    It uses no random numbers.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def _spread_pivots(
         miss = max(np.abs(excess[pairs]).mean() / tol_mean, excess[pairs].std() / tol_std) if nbits > 1 else 0.0
         if miss < least:
             nearest, least = pivots, miss
-        # with many equal samples, pivots can move away without end
+        # with many equal samples, pivots can move away forever
         if miss <= 1 or n_iter == max_iter or np.abs(pivots).max() > _FAR * extent:
             break
         pivots = pivots + (excess.sum(axis=1, keepdims=True) * pivots - excess @ pivots) / (2 * nbits)

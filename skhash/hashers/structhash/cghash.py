@@ -181,7 +181,7 @@ class Triplets:
 
 
 class TripletMasterProblem:
-    """Master problem of CGHash: linear programs over the triplets below the margin 1, until no other one is."""
+    """Master problem of CGHash: linear programs over the triplets below the margin 1, until no other is below it."""
 
     def __init__(self, triplets: Triplets, C: float, solver: str) -> None:
         self.triplets, self.C, self.solver = triplets, C, solver
