@@ -84,7 +84,7 @@ def free_threads() -> int:
 
 
 class limited_threads:  # noqa: N801  a class, since a generator takes longer than a search among few items
-    """Context manager in which kernels that the calling thread starts use n threads."""
+    """Context manager that lets kernels of the calling thread use n threads."""
 
     def __init__(self, n: int) -> None:
         self._n_threads = n

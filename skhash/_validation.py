@@ -161,9 +161,9 @@ def set_python_ints(instance: Any, *names: str) -> None:
 
 @contextmanager
 def python_ints(estimator: Any) -> Iterator[None]:
-    """Context manager in which the parameters of an estimator are Python ints in place of numpy's integers.
+    """Context manager that replaces numpy's integers in the parameters of an estimator by Python ints.
 
-    Then the estimator has the given values again, which `get_params` returns and `clone` compares.
+    Afterwards the estimator has the given values again, which `get_params` returns and `clone` compares.
     """
     kinds = (np.integer, tuple, list, dict)
     given = {name: value for name, value in estimator.get_params(deep=False).items() if isinstance(value, kinds)}

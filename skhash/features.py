@@ -448,7 +448,7 @@ class _Cache:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context manager in which an error of the default folder is a warning, after which it is closed."""
+        """Context manager that turns an error of the default folder into a warning, and closes the folder."""
         try:
             yield
         except OSError as error:

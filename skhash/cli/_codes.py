@@ -271,7 +271,7 @@ def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, An
 
 @contextmanager
 def _errors_of(place: str, kind: type[Exception]) -> Iterator[None]:
-    """Context manager in which an error of a database begins with its place."""
+    """Context manager that begins an error of a database with its place."""
     try:
         yield
     except kind as error:

@@ -471,7 +471,7 @@ def _stored_result(task: _Task) -> Result | None:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Context manager in which started processes ignore Ctrl-C, so that only this process reacts to it."""
+    """Context manager that lets started processes ignore Ctrl-C, so that only this process reacts to it."""
     if threading.current_thread() is not threading.main_thread():  # it cannot set signals, and gets none
         yield
         return

@@ -91,7 +91,7 @@ def restore_generators(states: dict[str, Any], device: torch.device) -> None:
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Context manager in which torch has its default settings, whatever the caller has set.
+    """Context manager that gives torch its default settings, whatever the caller has set.
 
     Autocast, inference mode, no_grad, a default device and a default dtype have no effect, and float32 is multiplied as
     float32. Deterministic algorithms stay, since they give the same codes.

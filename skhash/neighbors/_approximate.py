@@ -113,7 +113,7 @@ def build_code_search(backend: str, device: Any, codes: CodeBlocks, hasher: Any)
 
 @contextmanager
 def _threads(faiss: Any, n: int) -> Iterator[None]:
-    """Context manager in which FAISS uses n threads, but one in a forked process, where OpenMP can hang."""
+    """Context manager that lets FAISS use n threads, but one in a forked process, where OpenMP can hang."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1 if is_forked() else n)
     try:

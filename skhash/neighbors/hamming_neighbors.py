@@ -921,9 +921,9 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
 
 def _n_threads(n_jobs: int | None, hasher: Any) -> Any:
-    """Context manager in which kernels, and OpenMP of a hasher, use `n_jobs` threads; None and -1 change nothing.
+    """Context manager that lets kernels, and OpenMP of a hasher, use `n_jobs` threads; None and -1 change nothing.
 
-    To limit OpenMP takes longer than a search among few items.
+    Limiting OpenMP takes longer than a search among few items.
     """
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
