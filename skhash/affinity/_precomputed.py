@@ -107,7 +107,7 @@ def checked_levels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 def level_indices(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Index of each value among the ascending levels, uint8 for bytes and bools that are their own index, else uint32.
 
-    The index of a value that is no level is that of another level, or the number of levels.
+    A value that is no level gets the index of another level, or the number of levels.
     """
     if values.dtype.kind not in "bui" or not np.array_equal(levels, np.arange(len(levels))):
         return np.searchsorted(levels, values).astype(np.uint32)

@@ -121,9 +121,9 @@ class NeighborAffinity:
     """Level 1 for the nearest items of each query, 0 otherwise.
 
     Every query has the same number of relevant items, which thresholds of distances (:class:`DistanceAffinity`) do
-    not give. It is the truth of searches for nearest neighbors, and of the unlabeled data sets of Lin et al. (ECCV
-    2014), with ``fraction=0.02``. It is not symmetric, and depends on all items that are ranked. Of equal distances
-    the item with the lowest index is nearer. A query that is one of the items is a neighbor of itself.
+    not give. It defines the true results of nearest-neighbor searches and, with ``fraction=0.02``, of the unlabeled
+    data sets of Lin et al. (ECCV 2014). It is not symmetric, and depends on all items that are ranked. Of equal
+    distances the item with the lowest index is nearer. A query that is one of the items is a neighbor of itself.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Relevance: an affinity and its targets as one value, which says which samples are relevant to which, and how much.
 
-Targets are checked once, where a Relevance is made. Who holds one checks nothing again:
+Targets are checked once, where a Relevance is made. Code that holds one checks nothing again:
 
 - `of` and `between` read the targets, choose the affinity for "auto", and let it turn the targets into the form that
   it compares: classes, 0/1 matrices, indices or vectors. Classes of one set become small integers.
@@ -421,7 +421,7 @@ def _one_hot(codes: npt.NDArray[Any], n: int) -> npt.NDArray[np.float64]:
 
 
 def _checked_levels(affinity: Any, a: Any, b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Indices of the levels of a callable of the user, and the levels; ValueError if they are not as they must be."""
+    """Indices of the levels of a callable of the user, and the levels; ValueError if they are invalid."""
     values = numeric(affinity(a, b), "affinity(y_a, y_b)")
     shape = (a.shape[0], b.shape[0])
     if values.shape != shape:
