@@ -28,9 +28,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-#: fitted attributes that codes do not depend on
-_NOT_CODES = {"affinity_", "database_", "history_", "_fixed", "_stream"}
-
 
 class RecordFile:
     """Records of `width` bytes, written to an .npy file in batches; ValueError for a part of another `identity`."""
@@ -125,11 +122,13 @@ class RecordFile:
 
 
 def hasher_digest(hasher: Any) -> str:
-    """Digest of a fitted hasher, which decides its codes."""
-    values = {name: value for name, value in hasher._fitted_attributes().items() if name not in _NOT_CODES}
-    simple = bool | int | float | str | None
-    values |= {name: value for name, value in hasher.get_params(deep=False).items() if isinstance(value, simple)}
-    return digest([qualified_name(hasher), values], "hasher")
+    """Digest of the function of a fitted hasher, which decides its codes."""
+    function = hasher.function_
+    try:
+        state = function.arrays()
+    except TypeError:  # it has no form of arrays
+        state = function
+    return digest([qualified_name(function), state], "hasher")
 
 
 def _open_alone(path: Path) -> BinaryIO:
