@@ -29,13 +29,12 @@ from torch import nn
 
 from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
-from skhash.engine import Encoder
 from skhash.engine.networks import declared_statistics
 from skhash.engine.runtime import own_settings
 from skhash.features import PretrainedFeatures
-from skhash.hashers.deep import DeepHasher
-from skhash.hashers.deep.query_encoder import QueryEncoder
-from skhash.hashers.shallow import LinearHasher
+from skhash.functions import DenseFunction, LinearFunction
+from skhash.functions.network import NetworkFunction, NetworkModule
+from skhash.functions.reconstruction import ReconstructionFunction
 
 __all__ = ["to_onnx"]
 
@@ -117,7 +116,7 @@ def to_onnx(
     names = ["queries"] if queries else ["activations", "bits", "codes"]
     first = before[0] if before else hasher
     network = nn.Sequential(*modules).eval()
-    samples = _drawn_samples(before, hasher, modules[len(before)]) if X is None else X
+    samples = _drawn_samples(before, hasher) if X is None else X
     share = _share_of_other_bits(network, before, hasher, samples, floats, queries)
     if share > MAX_OTHER:
         raise ValueError(_message(share, dtype, is_drawn=X is None))
@@ -193,45 +192,28 @@ class _Normalize(nn.Module):
         return X / torch.where(norms == 0, 1.0, norms)
 
 
-class _Project(nn.Module):
-    """Activations of a :class:`LinearHasher`."""
+class _Outputs(nn.Module):
+    """Activations or real queries of a function."""
 
-    def __init__(self, hasher: LinearHasher, dtype: torch.dtype) -> None:
+    def __init__(self, function: Any, queries: bool, dtype: torch.dtype) -> None:
         super().__init__()
-        self.mean = nn.Buffer(torch.as_tensor(hasher.mean_, dtype=dtype))
-        self.projection = nn.Buffer(torch.as_tensor(hasher.projection_, dtype=dtype))
+        self.queries, self.offset = queries, None
+        if isinstance(function, NetworkFunction):
+            self.compute: Any = copy.deepcopy(function.module(torch.device("cpu")))
+            self.offset = None if function.offset is None else torch.tensor(function.offset)
+            return
+        # one map is computed in the type of the input, layers are in float32 behind an offset in float64
+        kind = dtype if isinstance(function, LinearFunction) else None
+        on_tensors = function.converted(lambda array: torch.tensor(array, dtype=kind))
+        self.compute = on_tensors.queries if queries else on_tensors.activations
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return ((X - self.mean) @ self.projection).float()
-
-
-class _Encode(nn.Module):
-    """Activations or real queries of the encoder of a deep hasher."""
-
-    offset: torch.Tensor | None
-
-    def __init__(self, encoder: Encoder, queries: bool) -> None:
-        super().__init__()
-        offset = None if encoder.offset is None else torch.from_numpy(encoder._offset_on_cpu(encoder.offset))
-        self.register_buffer("offset", offset)
-        self.unit_norm = bool(getattr(encoder, "unit_norm", False))
-        self.mean, self.scale, self.backbone = encoder.mean, encoder.scale, encoder.backbone
-        self.feature_mean, self.feature_scale = encoder.feature_mean, encoder.feature_scale
-        self.layer, self.norm = encoder.hash, encoder.norm
-        if queries and isinstance(encoder, QueryEncoder):
-            self.layer, self.norm = encoder.queries, nn.Identity()
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        X = (X if self.offset is None else X - self.offset).float()
-        if self.unit_norm:
-            X = X / torch.linalg.vector_norm(X.flatten(1), dim=1).clamp_min(1e-12).reshape(
-                -1, *(1 for _ in X.shape[1:])
-            )
-        features = self.backbone((X - self.mean) / self.scale)
-        if self.feature_mean is not None:
-            features = (features - self.feature_mean) / self.feature_scale
-        activations: torch.Tensor = self.norm(self.layer(features))
-        return activations
+        if isinstance(self.compute, NetworkModule):
+            X = (X if self.offset is None else X - self.offset).float()
+            outputs: torch.Tensor = self.compute(X, self.queries)
+            return outputs
+        mapped: torch.Tensor = self.compute(X).float()
+        return mapped
 
 
 class _Bits(nn.Module):
@@ -270,21 +252,19 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
 
 def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
     """Module of the activations or real queries of a hasher."""
-    if isinstance(hasher, LinearHasher):
-        return _Project(hasher, dtype)
-    if not isinstance(hasher, DeepHasher):
+    function = hasher.function_
+    if not isinstance(function, LinearFunction | DenseFunction | NetworkFunction | ReconstructionFunction):
         raise TypeError(
             "`model` must end in a deep hasher or in LSHHasher, PCAHasher, ITQHasher or ITQCCAHasher. "
             f"Got {type(hasher).__name__} instead: encode with skhash."
         )
-    with hasher._environment():
-        encoder = hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
-    if isinstance(encoder, QueryEncoder) and encoder.reconstructs and not queries:
+    if isinstance(function, ReconstructionFunction) and not queries:
         raise ValueError(
             f"`queries` must be True for a {type(hasher).__name__} whose codes reconstruct the vectors, which a search "
             "finds. Got False: encode the items with skhash, and only the queries with ONNX."
         )
-    return _Encode(encoder, queries)
+    with hasher._environment():
+        return _Outputs(function, queries, dtype)
 
 
 def _input_shape(step: Any) -> tuple[int, ...]:
@@ -292,25 +272,25 @@ def _input_shape(step: Any) -> tuple[int, ...]:
     return getattr(step, "input_shape_", None) or (step.n_features_in_,)
 
 
-def _drawn_samples(before: list[Any], hasher: Any, module: nn.Module) -> npt.NDArray[Any]:
+def _drawn_samples(before: list[Any], hasher: Any) -> npt.NDArray[Any]:
     """Normal samples with the mean and the scale that the hasher keeps, as they are before the steps of a Pipeline."""
     rng = np.random.default_rng(0)
     if any(isinstance(step, PretrainedFeatures) for step in before):
         shape = _input_shape(before[0])
         return rng.random((_n_rows(shape), *shape))
-    if isinstance(module, _Encode):
-        mean, scale = module.mean.double().numpy(), module.scale.double().numpy()
-        if module.offset is not None:
-            mean = mean + module.offset.numpy()
-    elif getattr(hasher, "scale_", None) is not None:
-        mean, scale = hasher.mean_, hasher.scale_
+    function = hasher.function_
+    if isinstance(function, NetworkFunction):
+        mean, scale = function.weights["mean"], function.weights["scale"]
+    elif (scale := getattr(function, "spread", getattr(function, "scale", None))) is not None:
+        mean = function.mean.reshape(_input_shape(hasher))
     else:
         raise ValueError(
             f"`X` must be a thousand samples for a {type(hasher).__name__} that does not keep their scale. Got None "
             "instead."
         )
-    shape = _input_shape(hasher)
-    samples = mean + scale * rng.standard_normal((_n_rows(shape), *shape))
+    shape, offset = _input_shape(hasher), getattr(function, "offset", None)
+    mean = np.asarray(mean, np.float64) + (0 if offset is None else offset.reshape(mean.shape))
+    samples: npt.NDArray[Any] = mean + scale * rng.standard_normal((_n_rows(shape), *shape))
     for step in reversed(before):
         if isinstance(step, StandardScaler) and step.var_ is not None:  # knows the scale of each feature
             samples = step.mean_ + np.sqrt(step.var_) * rng.standard_normal(samples.shape)
@@ -334,7 +314,7 @@ def _share_of_other_bits(
     steps = [
         copy.copy(step).set_params(cache=None) if isinstance(step, PretrainedFeatures) else step for step in before
     ]
-    eps = np.finfo(hasher.projection_.dtype if isinstance(hasher, LinearHasher) else np.float32).eps
+    eps = np.finfo(hasher.function_.projection.dtype if hasattr(hasher.function_, "projection") else np.float32).eps
     n_other = n_bits = 0
     with own_settings(), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scikit-learn, about the names of features

@@ -191,7 +191,7 @@ class ArrayFunction(HashFunction):
         ArrayFunction
             The same function. It cannot be stored.
         """
-        return replace(self, **{name: convert(value) for name, value in self.arrays().items()})
+        return replace(self, **{name: convert(value) for name, value in self.arrays().items() if value.ndim})
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays by the names of the fields, see :meth:`HashFunction.arrays`."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,11 +29,27 @@ N_SAMPLES = 4096  # that are computed at once
 N_VALUES = {"cpu": 2**20, "cuda": 2**24}
 
 
-class _Module(NamedTuple):
-    """A network on a device, with the map of real queries if there is one."""
+class NetworkModule(nn.Module):
+    """A trained network with its heads, for samples from which an offset has been subtracted."""
 
-    encoder: Encoder
-    query_layer: tuple[torch.Tensor, torch.Tensor] | None
+    def __init__(self, encoder: Encoder, query_layer: Any, unit_norm: bool) -> None:
+        super().__init__()
+        self.mean, self.scale, self.backbone = encoder.mean, encoder.scale, encoder.backbone
+        self.feature_mean, self.feature_scale = encoder.feature_mean, encoder.feature_scale
+        self.hash, self.norm, self.unit_norm = encoder.hash, encoder.norm, unit_norm
+        self.query_layer = None if query_layer is None else nn.ParameterList(map(torch.tensor, query_layer))
+
+    def forward(self, X: torch.Tensor, queries: bool = False) -> torch.Tensor:
+        """Activations or real queries of samples."""
+        if self.unit_norm:
+            X = to_unit_norm(X.flatten(1)).reshape(X.shape)
+        features = self.backbone((X - self.mean) / self.scale)
+        if self.feature_mean is not None:
+            features = (features - self.feature_mean) / self.feature_scale
+        if queries and self.query_layer is not None:
+            return linear(features, *self.query_layer)
+        activations: torch.Tensor = self.norm(self.hash(features))
+        return activations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,48 +99,47 @@ class NetworkFunction:
 
     def activations(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
         """Activations of samples, computed on a device, see :meth:`HashFunction.activations`."""
-        device = torch.device(device)
-        return self._map(X, device, self._module(device).encoder.head)
+        return self._outputs(X, torch.device(device), queries=False)
 
     def queries(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
         """Real queries of samples, computed on a device, see :meth:`HashFunction.queries`."""
-        device = torch.device(device)
-        layer = self._module(device).query_layer
-        return self.activations(X, device) if layer is None else self._map(X, device, lambda f: linear(f, *layer))
+        return self._outputs(X, torch.device(device), queries=True)
 
     def check(self) -> None:
         """Raise RuntimeError or ValueError unless the weights are those of the backbone."""
-        self._module(torch.device("cpu"))
+        self.module(torch.device("cpu"))
 
-    def _map(
-        self, X: Any, device: torch.device, head: Callable[[torch.Tensor], torch.Tensor]
-    ) -> npt.NDArray[np.float32]:
-        """Outputs of a head of the network for samples."""
-        encoder = self._module(device).encoder
+    def _outputs(self, X: Any, device: torch.device, queries: bool) -> npt.NDArray[np.float32]:
+        module = self.module(device)
+        outputs: npt.NDArray[np.float32] = in_batches(
+            X, device, lambda batch: module(batch_tensor(X, batch, device, self.offset), queries)
+        )
+        return outputs
 
-        def outputs(batch: slice) -> torch.Tensor:
-            samples = batch_tensor(X, batch, device, self.offset)
-            if self.unit_norm:
-                samples = to_unit_norm(samples.flatten(1)).reshape(samples.shape)
-            return head(encoder.features(samples))
+    def module(self, device: torch.device) -> NetworkModule:
+        """The network on a device, which must not be changed.
 
-        mapped: npt.NDArray[np.float32] = in_batches(X, device, outputs)
-        return mapped
+        Parameters
+        ----------
+        device : torch.device
+            The device.
 
-    def _module(self, device: torch.device) -> _Module:
-        """The network on a device."""
-        modules: dict[str, _Module] = _MODULES.setdefault(self, {})
+        Returns
+        -------
+        torch.nn.Module
+            It maps samples minus the offset, in float32, to activations; with ``queries=True`` to real queries.
+        """
+        modules: dict[str, NetworkModule] = _MODULES.setdefault(self, {})
         if str(device) not in modules:
-            modules[str(device)] = self._build(device)
+            modules[str(device)] = self._build().to(device)
         return modules[str(device)]
 
-    def _build(self, device: torch.device) -> _Module:
+    def _build(self) -> NetworkModule:
         with seeded(0, torch.device("cpu")):  # restores the global generators; the initial weights are replaced
             encoder = _new_encoder(self.shape, self.weights, without_weights(self.backbone))
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights.items()})
-        layer = self.query_layer
-        moved = None if layer is None else tuple(torch.tensor(value, device=device) for value in layer)
-        return _Module(encoder.to(device).eval().requires_grad_(False), moved)  # type: ignore[arg-type]
+        module = NetworkModule(encoder, self.query_layer, self.unit_norm)
+        return module.eval().requires_grad_(False)
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""

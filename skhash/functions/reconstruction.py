@@ -125,7 +125,7 @@ class _Queries:
     def read(self, X: Any) -> Any:
         """Samples as vectors in float32 minus the offset, see :meth:`DenseFunction.read`."""
         if self.image_shape is not None:
-            X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(len(X), -1)
+            X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(X.shape[0], -1)
         return read_samples(X, self.offset, self.unit_norm)
 
     def _features(self, X: Any) -> Any:
