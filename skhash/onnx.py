@@ -278,7 +278,9 @@ def _drawn_samples(before: list[Any], hasher: Any) -> npt.NDArray[Any]:
     if any(isinstance(step, PretrainedFeatures) for step in before):
         shape = _input_shape(before[0])
         return rng.random((_n_rows(shape), *shape))
-    function = hasher.function_
+    function: Any = hasher.function_
+    mean: Any
+    scale: Any
     if isinstance(function, NetworkFunction):
         mean, scale = function.weights["mean"], function.weights["scale"]
     elif (scale := getattr(function, "spread", getattr(function, "scale", None))) is not None:
