@@ -16,6 +16,7 @@ from skhash.functions import DenseFunction, HashFunction
 from skhash.functions.network import NetworkFunction, run_on
 from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
 
+pytestmark = pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
 IMAGES = X.reshape(-1, 1, 8, 8) / 16
@@ -42,7 +43,6 @@ def fitted(name):
     return make(**options).fit(samples, y), samples
 
 
-@pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
 @pytest.mark.parametrize("name", KINDS)
 class TestKinds:
     def test_kind(self, name):
