@@ -9,7 +9,7 @@ N irrelevant items and m_g = t_g - g irrelevant ones before the g-th relevant on
     precision@K    gain(g, t) = [t <= K] / min(K, P),  K = P by default
     AUC            gain(g, t) = (1 - (t - g) / N) / P
 
-With K > P the true ranking has at most P / K of the measures as printed: eqs. 20 and 21 divide by K and by the sum of D
+With K > P the true ranking scores below 1 by the measures as printed: eqs. 20 and 21 divide by K, and by the sum of D
 to K. Here min(K, P) stands in place of K, so that the loss of the true ranking is 0, as section 2.1 assumes.
 
 Any other function with these arguments is a loss as well.
