@@ -117,8 +117,8 @@ BAD = {
 
 #: records of what the library has checked, and what passes its arguments on to what is walked over
 NOT_WALKED = (
-    r"(Metric|Ranking|RelevanceHistogram|evaluate_queries|evaluate_ranking|fit_affinity)\."
-    r"|(Relevance|resolve_affinity|label_matrix|level_indices)\.affinity"
+    r"(Metric|Ranking|RelevanceHistogram|evaluate_ranking)\."
+    r"|Relevance\.affinity"
 )
 
 two_codes = {"query_codes": bits, "database_codes": bits, "query_y": y, "database_y": y, "affinity": "auto"}
