@@ -186,7 +186,7 @@ def run_step(trainer, device, n=32):
             loss = moved.train_step(indices)
         else:
             batch = moved.encoder.read(moved.X, indices)
-            targets = None if moved.targets is None else moved.targets[indices]
-            loss = moved.objective(moved.encoder, batch, targets, indices)
+            relevance = None if moved.relevance is None else moved.relevance.take(indices)
+            loss = moved.objective(moved.encoder, batch, relevance, indices)
     assert (loss.shape, loss.device) == ((), torch.device(device))
     return recorder
