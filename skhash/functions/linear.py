@@ -26,6 +26,8 @@ N_CENTERED = 768
 N_MAX_PRODUCTS = 2**18
 N_MAX_INPUTS = 2**13  # OpenBLAS uses threads for inner products of more than 10,000 values
 
+TINY = float(np.finfo(np.float32).tiny)
+
 Layers = tuple[tuple[Any, Any], ...]
 
 
@@ -245,14 +247,18 @@ def _dense_fields(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_samples(X: Any, offset: Any, unit_norm: bool) -> Any:
     """Samples in float32 minus an offset, and divided by their norms if asked for."""
-    xp: Any = array_namespace(X)
+    xp = _library(X)
     X = xp.astype(X if offset is None else X - offset, xp.float32, copy=False)
     return to_unit_norm(X) if unit_norm else X
 
 
 def to_unit_norm(X: Any) -> Any:
     """Samples divided by their norms, in their library; a sample of zeros stays."""
-    xp: Any = array_namespace(X)
-    largest = xp.max(xp.abs(X), axis=1, keepdims=True)
-    X = X / xp.clip(largest, float(np.finfo(np.float32).tiny), None)  # squares stay finite
-    return X / xp.clip(xp.linalg.vector_norm(X, axis=1, keepdims=True), 1e-12, None)
+    xp = _library(X)
+    X = X / xp.max(xp.abs(X), axis=1, keepdims=True).clip(TINY)  # squares stay finite
+    return X / xp.linalg.vector_norm(X, axis=1, keepdims=True).clip(1e-12)
+
+
+def _library(X: Any) -> Any:
+    """The library of an array by the names of the array API; numpy has them itself, without a function around each."""
+    return np if isinstance(X, np.ndarray) else array_namespace(X)
