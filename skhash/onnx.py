@@ -40,7 +40,7 @@ __all__ = ["to_onnx"]
 
 N_ROWS = 1000  # samples of the check
 N_VALUES = 2**23  # at most, of these samples
-MAX_OTHER = 0.001  # share of the bits that may be others
+MAX_OTHER = 0.001  # share of the bits that may differ
 ROUNDING = 1000  # units of the last place of the largest activation, within which a bit is not counted
 
 
@@ -71,7 +71,7 @@ def to_onnx(
     TypeError
         If the hasher, or a step before it, cannot be exported.
     ValueError
-        If `dtype` is unknown, more than 0.1 % of the bits of `X` are others than those of the hasher, or the codes
+        If `dtype` is unknown, more than 0.1 % of the bits of `X` differ from those of the hasher, or the codes
         of an EmbeddingHasher come from a search.
     ImportError
         If onnx or onnxscript is not installed.
@@ -82,10 +82,10 @@ def to_onnx(
 
     Notes
     -----
-    The codes are those of ``encode`` except for bits whose activations are 0 but for rounding. Before the file is
-    written, its computation runs in torch on `X`, and its bits are compared with those of the hasher; of real queries
-    the signs. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity, which a
-    hasher refuses, give activations and bits without a meaning.
+    The codes are those of ``encode`` except for bits whose activations are 0 up to rounding. Before the file is
+    written, its computation runs in torch on `X`, and its bits, or the signs of its real queries, are compared with
+    those of the hasher. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity,
+    which a hasher refuses, give activations and bits without a meaning.
 
     Examples
     --------
@@ -349,6 +349,6 @@ def _message(share: float, dtype: str, is_drawn: bool) -> str:
         return f"`model` must give the same bits in a file. Got {share:.1%} other bits {what}: encode with skhash."
     message = (
         "`dtype` must be 'float64' for features that are far from 0 for their scale. Got 'float32', with which "
-        f"{share:.1%} of the bits {what} are others."
+        f"{share:.1%} of the bits {what} differ."
     )
     return f"{message} If these samples are not like yours, give a thousand of yours as `X`." if is_drawn else message

@@ -44,7 +44,7 @@ class HashFunction(Protocol):
 
         Parameters
         ----------
-        X : array of shape (n_samples, ...), or what else the hasher takes
+        X : array of shape (n_samples, ...), or another form that the hasher takes
             Checked samples.
 
         Returns
@@ -58,7 +58,7 @@ class HashFunction(Protocol):
 
         Parameters
         ----------
-        X : array of shape (n_samples, ...), or what else the hasher takes
+        X : array of shape (n_samples, ...), or another form that the hasher takes
             Checked samples.
 
         Returns
@@ -96,7 +96,7 @@ class HashFunction(Protocol):
         """
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All that a file holds of the function.
+        """Arrays that a file holds of the function.
 
         Returns
         -------
@@ -110,12 +110,12 @@ class HashFunction(Protocol):
         """
 
     def given(self) -> dict[str, Any]:
-        """What no file holds, by name: what :meth:`from_arrays` takes beside the arrays.
+        """Values that no file holds, by name; :meth:`from_arrays` takes them beside the arrays.
 
         Returns
         -------
         dict of str to object
-            The module of a backbone; mostly nothing.
+            The module of a backbone; empty for most functions.
         """
         return {}
 

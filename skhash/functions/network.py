@@ -73,7 +73,7 @@ class NetworkFunction:
 
     Notes
     -----
-    The network is built when it is first used, once for each device; copies and pickles hold the arrays alone.
+    The network is built when it is first used, once for each device; copies and pickles hold only the arrays.
 
     Examples
     --------
