@@ -91,13 +91,17 @@ numpydoc_validation_exclude = {
     r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, described in the user guide on affinities
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
     r"\.(is_ragged|n_queries|requires_y|has_fixed_queries|n_iter_)$",  # properties with a docstring of one line
+    r"Hasher\.\w+_$|Relevance\.(shape|targets)$",  # as well
+    r"functions\.HashFunction$",  # is a protocol
+    r"QueryFunction$",  # has the parameters of DenseFunction
+    r"affinity\.Relevance$",  # is made by `of` and `between`
     r"engine\.Objective$",  # has the parameters of torch.nn.Module
     r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
     r"comparison\.(\w+\.)?(Candidate|Difference|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
     # methods that the example of their class shows
-    r"(Trainer|Encoder|Schedule|Smoothing|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
+    r"(Function|Trainer|Encoder|Schedule|Smoothing|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones

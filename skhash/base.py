@@ -47,14 +47,22 @@ class InterruptedFit(KeyboardInterrupt):
 class Database:
     """Codes of the training samples, which `score` ranks, with their targets and their factors.
 
-    Attributes
+    Parameters
     ----------
     codes : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
         Packed codes.
-    y : array of shape (n_samples, ...) or None
+    y : array of shape (n_samples, ...), default=None
         What the affinity compares.
-    factors : ndarray of shape (n_samples, 2), dtype float32, or None
+    factors : ndarray of shape (n_samples, 2), dtype float32, default=None
         Factors of the samples, of a hasher with ``factors=True``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash import ITQHasher
+    >>> X, y = load_digits(return_X_y=True)
+    >>> ITQHasher(16, random_state=0).fit(X, y).database_.codes.shape
+    (1797, 2)
     """
 
     codes: npt.NDArray[np.uint8]

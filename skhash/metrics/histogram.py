@@ -415,10 +415,10 @@ def iter_histograms(
     device : str or torch.device, default=None
         As in :func:`relevance_histogram`; not for real queries.
 
-    Yields
-    ------
-    RelevanceHistogram
-        Of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
+    Returns
+    -------
+    iterator of RelevanceHistogram
+        Each is of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
 
     Raises
     ------
