@@ -108,7 +108,7 @@ def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters:
     """
     if method in BASELINES or method not in (*VARIANTS, *FOR_NEIGHBORS):
         raise ValueError(
-            f"`method` must be one that `skhash methods` lists. Got {with_nearest([method], VARIANTS)} instead."
+            f"`method` must be one that `skhash methods` lists. Got {with_nearest([str(method)], VARIANTS)} instead."
         )
     variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._validation import as_count_or_none, set_python_ints, with_nearest
+from skhash._validation import as_count_or_none, check_option, set_python_ints, with_nearest
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
@@ -17,7 +17,7 @@ from skhash.metrics.r_precision import r_precision
 from skhash.metrics.recall import recall
 from skhash.metrics.reciprocal_rank import reciprocal_rank
 from skhash.metrics.roc_auc import roc_auc
-from skhash.metrics.ties import NO_PAIR, NO_RELEVANT_ITEM
+from skhash.metrics.ties import NO_PAIR, NO_RELEVANT_ITEM, TIES
 
 # A new metric is one file with its function, and one entry here. A name may end in the options of its function.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -214,7 +214,7 @@ class Metric:
         Raises
         ------
         ValueError
-            If the metric does not depend on the order inside the ties, as FastAP.
+            If there is no such order, or the metric does not depend on it, as FastAP.
 
         Examples
         --------
@@ -222,6 +222,7 @@ class Metric:
         >>> Metric.parse("ndcg_at_10_delayed_log2").with_ties("best").name
         'ndcg_at_10_best_delayed_log2'
         """
+        check_option("ties", ties, TIES)
         stem, cutoff, _, ending = self._words()
         if "ties" not in signature(self.function).parameters:
             raise ValueError(f"`metric` must depend on the order of ties. Got {self.name!r} instead.")

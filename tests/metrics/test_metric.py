@@ -95,6 +95,11 @@ def test_fast_ap_has_no_order_of_ties():
         Metric.parse("fast_ap_best")
 
 
+def test_an_order_of_ties_that_is_not_there():
+    with pytest.raises(ValueError, match=r"`ties` must be one of 'average', 'best', 'worst'. Got 'no such order'"):
+        Metric.parse("ap").with_ties("no such order")
+
+
 def test_a_cutoff_may_be_given_apart_from_the_name():
     assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
     assert Metric.parse("ap_at_5", 10).k == 5

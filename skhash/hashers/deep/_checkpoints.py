@@ -107,7 +107,7 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     plain = {name: value for name, value in params.items() if isinstance(value, bool | int | float | str | None)}
     chosen = evenly_spaced(len(X), N_COMPARED)
     some = None if targets is None else targets[chosen]
-    settings = {"hasher": type(hasher), "n_samples": len(X)} | plain | hasher.settings_
+    settings = {"hasher": qualified_name(hasher), "n_samples": len(X)} | plain | hasher.settings_
     identity = identify(settings, X[chosen], some)
     for rank, other in enumerate(gather(identity)):
         if rank == 0:
