@@ -219,7 +219,7 @@ def walk():
     for name, arguments in GOOD.items():
         callable_ = name.partition(" of ")[0]
         function = PUBLIC[callable_]
-        for parameter in arguments.keys() - {"self"}:
+        for parameter in sorted(arguments.keys() - {"self"}):  # each process of xdist needs the same order
             full = f"{callable_}.{parameter}"
             pattern = next((p for p in BAD if re.fullmatch(rf".+{p}" if p.startswith(r"\.") else p, full)), None)
             may_be_none = "None" in annotations_of(function)[parameter]

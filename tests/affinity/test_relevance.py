@@ -249,7 +249,6 @@ class Unsteady:
         (Unsteady(np.full((3, 3), 2**32 + 1), [0, 1]), "among its possible_levels"),
         (Unsteady(np.full((3, 3), 2, dtype=np.uint8), [0, 1]), "among its possible_levels"),
     ],
-    ids=str,
 )
 def test_levels_of_a_user_are_checked_at_every_call(affinity, message):
     relevance = Relevance.of([1, 2, 3], affinity)
