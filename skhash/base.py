@@ -80,7 +80,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     A subclass implements `_learn(X, relevance, rng)`, which returns a :class:`~skhash.functions.HashFunction`:
     `X` holds the checked training samples, `relevance` is their :class:`~skhash.affinity.Relevance`, and `rng` the
-    RandomState of `random_state`. It has the parameters `nbits`, `affinity` and `store_database`.
+    RandomState of `random_state`. `relevance` is None unless the class sets `_supervised` to True. A subclass has the
+    parameters `nbits`, `affinity` and `store_database`, and `random_state` if it draws from `rng`.
 
     Examples
     --------

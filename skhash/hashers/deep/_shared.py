@@ -20,7 +20,8 @@ class QuantizedDeepHasher(DeepHasher):
 
     A subclass implements `_objective`, which returns a
     :class:`~skhash.hashers.deep.QuantizedObjective`. It sets `_recipes`, the default values of
-    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD.
+    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD. If it has an `__init__`,
+    this lists `quantization_weight` as well.
 
     Parameters
     ----------

@@ -20,7 +20,9 @@ class LinearHasher(BaseHasher):
     """Base class of hashers with the activations ``(x - mean_) @ projection_``.
 
     A subclass returns the map, of shape (n_features, nbits), from `_learn_map(X, relevance, rng)`, where `X` holds the
-    centered training samples and `rng` is a RandomState.
+    centered training samples and `rng` is a RandomState. `relevance` is None unless the class sets `_supervised` to
+    True. For a map with thresholds, override `_learn` as well, and replace the `intercept` of the function that
+    ``super()._learn`` returns.
 
     Parameters
     ----------
