@@ -227,11 +227,12 @@ def test_broken_files_are_an_error_before_the_network_runs(network, images):
     assert PretrainedFeatures(network).fit_transform(rest).shape == (28, 36)
 
 
-def test_another_network_with_the_same_weights_has_other_features(network, images, tmp_path):
-    class Tripled(Counting):
-        def forward(self, X):
-            return 3 * super().forward(X)
+class Tripled(Counting):
+    def forward(self, X):
+        return 3 * super().forward(X)
 
+
+def test_another_network_with_the_same_weights_has_other_features(network, images, tmp_path):
     other = Tripled()
     other.load_state_dict(network.state_dict())
     modules = [network, other, Network(network, MEAN, STD, 16), Network(network, STD, MEAN, 16)]

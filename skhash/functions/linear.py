@@ -247,8 +247,9 @@ def _dense_fields(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_samples(X: Any, offset: Any, unit_norm: bool) -> Any:
     """Samples in float32 minus an offset, and divided by their norms if asked for."""
-    xp = _library(X)
-    X = xp.astype(X if offset is None else X - offset, xp.float32, copy=False)
+    X = X if offset is None else X - offset
+    # the order in memory changes rounding
+    X = np.asarray(X, np.float32, order="C") if isinstance(X, np.ndarray) else X.float()
     return to_unit_norm(X) if unit_norm else X
 
 

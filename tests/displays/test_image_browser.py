@@ -176,7 +176,7 @@ def test_browse(place, tmp_path, capsys):
     assert main([*words, "--labels-from", f"{tmp_path}/labels.csv"]) == 2
     assert "--labels-from must have" in capsys.readouterr().err
     assert main([*words[:-1], files[0]]) == 2  # --out would replace the codes
-    assert "--out must be another file" in capsys.readouterr().err
+    assert "--out must not be a file that the command reads" in capsys.readouterr().err
 
 
 def test_labels_of_a_table_in_another_form(place, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Pairs, graphs and groups of near codes, against brute force."""
 
 import _thread
+import signal
 import threading
 
 import numpy as np
@@ -235,10 +236,12 @@ def test_an_interrupted_search_leaves_the_index_as_it_was_and_no_thread_at_work(
             _thread.interrupt_main()  # what Ctrl-C does, while the kernels run
         return compare(*args)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of xdist ignore it
     with monkeypatch.context() as patch:
         patch.setattr(pair_kernels, kernel, interrupted)
         with pytest.raises(KeyboardInterrupt):
             search(index)
+    signal.signal(signal.SIGINT, before)
     assert n_calls >= 3
     for thread in threading.enumerate():
         if thread.name.startswith("skhash"):  # one that an interrupted start of a pool does not know may still end
