@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from _helpers import quick
 from _public import annotations_of, public_callables
+from matplotlib import pyplot
 from sklearn.base import clone
 
 import skhash
@@ -280,6 +281,7 @@ def test_functions_take_whole_numbers_of_numpy(name, tmp_path):
         expected = numbers_of(recipe(value, *more))
         for kind in (kind for kind, used in KINDS.items() if used == value):
             assert numbers_of(recipe(kind(value), *more)) == expected, kind
+    pyplot.close("all")  # tests of displays count the open ones
 
 
 def whole_parameters(Hasher):
