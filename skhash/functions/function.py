@@ -161,15 +161,15 @@ class ArrayFunction(HashFunction):
     """
 
     def queries(self, X: Any) -> Any:
-        """Real queries of samples: the activations, see :meth:`HashFunction.queries`."""
+        """Real queries of samples: the activations, see :meth:`~skhash.functions.HashFunction.queries`."""
         return self.activations(X)
 
     def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
         return True
 
     def first(self, nbits: int) -> Self:
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         cut = {}
         for name, array in _arrays_of(type(self)).items():
             axes, value = array.shape.split(), getattr(self, name)
@@ -194,13 +194,13 @@ class ArrayFunction(HashFunction):
         return replace(self, **{name: convert(value) for name, value in self.arrays().items() if value.ndim})
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by the names of the fields, see :meth:`HashFunction.arrays`."""
+        """Arrays by the names of the fields, see :meth:`~skhash.functions.HashFunction.arrays`."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
-        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         annotated, optional = _arrays_of(cls), _optional_of(cls)
         check_names(arrays, annotated.keys() - optional, annotated.keys())
         lengths: dict[str, int] = {}

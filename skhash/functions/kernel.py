@@ -64,7 +64,7 @@ class KernelFunction(ArrayFunction):
         return (self.anchors.shape[1],)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         values = gaussian_kernel(X, self.anchors, self.gamma) - self.mean
         activations: npt.NDArray[np.float64] = values @ self.projection + self.intercept
         return activations

@@ -92,7 +92,7 @@ class LinearFunction(ArrayFunction):
         return (len(self.mean),)
 
     def activations(self, X: Any) -> Any:
-        """Activations of samples, which may be sparse, see :meth:`HashFunction.activations`."""
+        """Activations of samples, which may be sparse, see :meth:`~skhash.functions.HashFunction.activations`."""
         if not issparse(X):
             return map_samples(X, self.mean, self.projection, self.intercept)
         projection = self.projection.astype(np.float64, copy=False)
@@ -103,7 +103,7 @@ class LinearFunction(ArrayFunction):
         return np.asarray(activations, dtype=X.dtype)
 
     def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
         return n_samples * self.projection.size > N_MAX_PRODUCTS
 
 
@@ -155,11 +155,11 @@ class DenseFunction(ArrayFunction):
         return (len(self.mean),)
 
     def activations(self, X: Any) -> Any:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         return self._outputs(X, self.layers)
 
     def queries(self, X: Any) -> Any:
-        """Real queries of samples, see :meth:`HashFunction.queries`."""
+        """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
         return self._outputs(X, self.layers if self.query_layer is None else (*self.layers[:-1], self.query_layer))
 
     def _outputs(self, X: Any, layers: Layers) -> Any:
@@ -185,11 +185,11 @@ class DenseFunction(ArrayFunction):
         return read_samples(X, self.offset, self.unit_norm)
 
     def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
         return bool(n_samples * max(weight.size for weight, _ in self.layers) > N_MAX_PRODUCTS)
 
     def first(self, nbits: int) -> Self:
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
 
         def cut(layer: tuple[Any, Any]) -> tuple[Any, Any]:
             weight, bias = layer
@@ -199,12 +199,12 @@ class DenseFunction(ArrayFunction):
         return replace(self, layers=(*self.layers[:-1], cut(self.layers[-1])), query_layer=query_layer)
 
     def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> Self:
-        """Function with arrays of another library, see :meth:`ArrayFunction.converted`."""
+        """Function with arrays of another library, see :meth:`~skhash.functions.ArrayFunction.converted`."""
         arrays = {name: convert(value) for name, value in self.arrays().items() if name != "unit_norm"}
         return replace(self, **_dense_fields(arrays))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by name, see :meth:`HashFunction.arrays`."""
+        """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
         arrays = {"mean": self.mean, "unit_norm": np.asarray(self.unit_norm)}
         pairs = dict(enumerate(self.layers)) | ({} if self.query_layer is None else {"queries": self.query_layer})
         for name, (weight, bias) in pairs.items():
@@ -214,7 +214,7 @@ class DenseFunction(ArrayFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
-        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         n_layers = max(1, sum(name.startswith("weight.") for name in arrays) - ("weight.queries" in arrays))
         layers = [f"{kind}.{i}" for i in range(n_layers) for kind in ("weight", "bias")]
         optional = {"weight.queries", "bias.queries"} if {"weight.queries", "bias.queries"} & arrays.keys() else set()

@@ -98,11 +98,11 @@ class NetworkFunction:
         return len(self.weights["hash.weight"])
 
     def activations(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
-        """Activations of samples, computed on a device, see :meth:`HashFunction.activations`."""
+        """Activations of samples, computed on a device, see :meth:`~skhash.functions.HashFunction.activations`."""
         return self._outputs(X, torch.device(device), queries=False)
 
     def queries(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
-        """Real queries of samples, computed on a device, see :meth:`HashFunction.queries`."""
+        """Real queries of samples, computed on a device, see :meth:`~skhash.functions.HashFunction.queries`."""
         return self._outputs(X, torch.device(device), queries=True)
 
     def check(self) -> None:
@@ -142,11 +142,11 @@ class NetworkFunction:
         return module.eval().requires_grad_(False)
 
     def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
         return True
 
     def first(self, nbits: int) -> Self:
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         weights = {
             name: value[:nbits].copy() if name.startswith(("hash.", "norm.")) and value.ndim else value
             for name, value in self.weights.items()
@@ -156,7 +156,7 @@ class NetworkFunction:
         return replace(self, weights=weights, query_layer=cut)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by name, see :meth:`HashFunction.arrays`."""
+        """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
         arrays = {"shape": np.asarray(self.shape, np.int64), "unit_norm": np.asarray(self.unit_norm)}
         if isinstance(self.backbone, str):
             arrays["backbone"] = np.asarray(self.backbone)
@@ -172,7 +172,7 @@ class NetworkFunction:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
-        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         weights = {name[8:]: value for name, value in arrays.items() if name.startswith("weights.")}
         names = {name for name in arrays if not name.startswith("weights.")}
         required = {"shape", "unit_norm"} | (set(_QUERIES) if names & set(_QUERIES) else set())

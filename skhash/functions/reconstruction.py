@@ -123,7 +123,7 @@ class _Queries:
         return (len(self.mean),) if self.image_shape is None else tuple(int(length) for length in self.image_shape)
 
     def read(self, X: Any) -> Any:
-        """Samples as vectors in float32 minus the offset, see :meth:`DenseFunction.read`."""
+        """Samples as vectors in float32 minus the offset, see :meth:`~skhash.functions.DenseFunction.read`."""
         if self.image_shape is not None:
             X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(X.shape[0], -1)
         return read_samples(X, self.offset, self.unit_norm)
@@ -163,7 +163,7 @@ class _Queries:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryFunction(_Queries, DenseFunction):
-    """A :class:`DenseFunction` with a map of its own for real queries, and factors of items if there is one layer.
+    """A `DenseFunction` with a map of its own for real queries, and factors of items if there is one layer.
 
     Examples
     --------
@@ -206,12 +206,12 @@ class QueryFunction(_Queries, DenseFunction):
         )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by name, see :meth:`HashFunction.arrays`."""
+        """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
         return super().arrays() | ({} if self.image_shape is None else {"image_shape": self.image_shape})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
-        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         image_shape = arrays.get("image_shape")
         function = super().from_arrays({name: value for name, value in arrays.items() if name != "image_shape"})
         if function.query_layer is None or function.spread is None or function.spread.ndim or function.spread == 0:
@@ -233,7 +233,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     query_weight, query_bias : ndarray of shape (n_features, nbits) and (nbits,), float32
         The map of centered samples, not scaled ones, to real queries. There may be fewer bits than the search finds.
     start, decoder, field_bias, gram, digits, middle, pull : ndarray or float
-        See :class:`Reconstruction`.
+        See `Reconstruction`.
     offset : ndarray of shape (n_features,), float64, default=None
         What is subtracted from features that are far from 0, before they become float32.
     unit_norm : bool, default=False
@@ -284,19 +284,19 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         return Reconstruction(*arrays, self.middle, self.pull)
 
     def activations(self, X: npt.NDArray[Any]) -> FloatArray:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         return self._model.activations(self._features(X))[:, : self.nbits]
 
     def queries(self, X: Any) -> Any:
-        """Real queries of samples, see :meth:`HashFunction.queries`."""
+        """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
         return map_samples(self.read(X), self.mean, self.query_weight, self.query_bias)
 
     def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`HashFunction.uses_threads`."""
+        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
         return n_samples * self.start.size > N_MAX_PRODUCTS
 
     def factors(self, X: npt.NDArray[Any]) -> FloatArray:
-        """Factors of items, see :meth:`QueryFunction.factors`; ValueError if the codes have digits of a norm."""
+        """Factors of items, see `QueryFunction.factors`; ValueError if the codes have digits of a norm."""
         if self.digits.any() or self.field_bias.any():
             raise ValueError("`factors` must be True when the hasher is fitted, for codes that suit them. Got False.")
         decoder, features = self.decoder[: self.nbits], self._features(X)
@@ -308,7 +308,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
-        """Function of the arrays of a file, see :meth:`HashFunction.from_arrays`."""
+        """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         function = super().from_arrays(arrays, **given)
         for name, value in arrays.items():
             if value.dtype.kind == "f" and value.ndim and name != "offset" and value.dtype != np.float32:

@@ -129,7 +129,7 @@ class AnchorGraphFunction(ArrayFunction):
         return (len(self.mean),)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         Z, _ = _anchor_weights(X, self.anchors, self.n_neighbors, 1 / self.gamma, self.mean)
         Y = Z @ self.projection
         halved = Y[:, : self.thresholds.shape[1]]
@@ -137,7 +137,7 @@ class AnchorGraphFunction(ArrayFunction):
         return np.hstack([Y, np.where(halved >= 0, halved - above, below - halved)])
 
     def first(self, nbits: int) -> "AnchorGraphFunction":
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         n_columns = self.projection.shape[1]
         projection, thresholds = self.projection[:, :nbits], self.thresholds[:, : max(nbits - n_columns, 0)]
         return replace(self, projection=projection.copy(order="K"), thresholds=thresholds.copy(order="K"))

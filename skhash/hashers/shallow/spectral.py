@@ -59,7 +59,7 @@ class SpectralFunction(ArrayFunction):
         return (len(self.mean),)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         positions = ((X - self.mean) @ self.components - self.starts) / self.lengths
         activations: npt.NDArray[Any] = np.cos(np.pi * self.modes * positions[:, self.axes])
         return activations

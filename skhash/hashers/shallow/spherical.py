@@ -87,7 +87,7 @@ class SphericalFunction(ArrayFunction):
         return (len(self.mean),)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         activations: npt.NDArray[np.float64] = self.radii - euclidean_distances(X - self.mean, self.pivots)
         return activations
 

@@ -204,11 +204,11 @@ class StumpFunction(ArrayFunction):
         return (self.n_features,)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         return _with_constant_bits(X[:, self.features] - self.thresholds, self.nbits)
 
     def first(self, nbits: int) -> "StumpFunction":
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         return StumpFunction(self.features[:nbits].copy(), self.thresholds[:nbits].copy(), self.n_features, nbits)
 
 
@@ -272,7 +272,7 @@ class ClassifierFunction(HashFunction):
         return (self.n_features,)
 
     def activations(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Activations of samples, see :meth:`HashFunction.activations`."""
+        """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
         learned = np.stack([classifier.decision_function(X) for classifier in self.classifiers], axis=1)
         return _with_constant_bits(learned, self.nbits)
 
@@ -285,7 +285,7 @@ class ClassifierFunction(HashFunction):
         return True
 
     def first(self, nbits: int) -> "ClassifierFunction":
-        """Function of the first bits, see :meth:`HashFunction.first`."""
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         return replace(self, classifiers=self.classifiers[:nbits], n_bits=nbits)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
