@@ -185,6 +185,7 @@ GOOD = {
     "ClassAffinity.__call__": {"self": affinity.ClassAffinity(), "y_a": [0], "y_b": [0]},
     "SharedLabelsAffinity.__call__": {"self": shared, "y_a": [[0, 1]], "y_b": [[0, 1]]},
     "Relevance.of": {"y": y, "affinity": "auto"},
+    "label_matrix": {"affinity": affinity.ClassAffinity(), "y": y},
     "Relevance.between": {"query_y": y, "database_y": y, "affinity": "auto"},
     "load_dataset": {"name": "digits", "protocol": "holdout", "random_state": 0},
     "split": {"X": X, "y": labels, "protocol": "holdout", "scale": 1.0, "random_state": 0},
