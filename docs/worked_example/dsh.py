@@ -58,6 +58,10 @@ class DSHHasher(QuantizedDeepHasher):
     ----------
     {shared attributes}
 
+    Notes
+    -----
+    {defaults}
+
     References
     ----------
     Liu, Wang, Shan, Chen: Deep Supervised Hashing for Fast Image Retrieval. CVPR 2016.
