@@ -223,7 +223,8 @@ class StructHashHasher(ColumnGenerationHasher):
             raise ValueError(
                 "The loss of `objective` must be above 0 for reversed rankings. "
                 f"Got 0 for objective={self.objective!r} with k={self.k} instead. "
-                "Increase n_relevant and n_irrelevant, or use objective='ap' or discount='log2'."
+                "Increase n_relevant and n_irrelevant, or use objective='ap' "
+                "or discount='log2'."
             )
 
         options = (self.nbits, self.tol, self.max_iter, self.solver, self.fully_corrective)
