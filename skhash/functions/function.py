@@ -66,6 +66,7 @@ class HashFunction(Protocol):
         array of shape (n_samples, nbits), float32 or float64
             The activations, unless the method learns queries of their own.
         """
+        return self.activations(X)
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, which change the rounding and must be limited.
@@ -80,6 +81,7 @@ class HashFunction(Protocol):
         bool
             False if they use none.
         """
+        return True
 
     def first(self, nbits: int) -> "HashFunction":
         """Function of the first bits.
@@ -141,6 +143,9 @@ class HashFunction(Protocol):
             If names, kinds, shapes or values are not those of a function. Nothing is built before they are checked.
         """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(nbits={self.nbits}, shape={self.shape})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArrayFunction(HashFunction):
@@ -160,18 +165,10 @@ class ArrayFunction(HashFunction):
     LinearFunction(nbits=3, shape=(3,))
     """
 
-    def queries(self, X: Any) -> Any:
-        """Real queries of samples: the activations, see :meth:`~skhash.functions.HashFunction.queries`."""
-        return self.activations(X)
-
-    def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
-        return True
-
     def first(self, nbits: int) -> Self:
         """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         cut = {}
-        for name, array in _arrays_of(type(self)).items():
+        for name, (array, _) in _fields_of(type(self)).items():
             axes, value = array.shape.split(), getattr(self, name)
             if "nbits" in axes and value is not None:
                 part = value[tuple(slice(nbits if axis == "nbits" else None) for axis in axes)]
@@ -201,16 +198,14 @@ class ArrayFunction(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
         """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
-        annotated, optional = _arrays_of(cls), _optional_of(cls)
-        check_names(arrays, annotated.keys() - optional, annotated.keys())
+        annotated = _fields_of(cls)
+        required = {name for name, (_, is_optional) in annotated.items() if not is_optional}
+        check_names(arrays, required, annotated.keys())
         lengths: dict[str, int] = {}
-        for name, array in annotated.items():
+        for name, (array, _) in annotated.items():
             if name in arrays:
                 array.check(f"function_.{name}", arrays[name], lengths)
         return cls(**{name: value if value.ndim else value.item() for name, value in arrays.items()})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(nbits={self.nbits}, shape={self.shape})"
 
 
 def check_names(arrays: Mapping[str, Any], required: Any, allowed: Any) -> None:
@@ -222,19 +217,14 @@ def check_names(arrays: Mapping[str, Any], required: Any, allowed: Any) -> None:
 
 
 @cache
-def _arrays_of(cls: Any) -> dict[str, Array]:
-    """Annotation of each field."""
+def _fields_of(cls: Any) -> dict[str, tuple[Array, bool]]:
+    """Annotation of each field, and whether it may be None."""
     hints = get_type_hints(cls, include_extras=True)
-    return {field.name: _array_of(hints[field.name]) for field in fields(cls)}
+    return {
+        name: (_array_of(hints[name]), type(None) in get_args(hints[name])) for name in (f.name for f in fields(cls))
+    }
 
 
 def _array_of(hint: Any) -> Array:
     marks = (mark for kind in (hint, *get_args(hint)) for mark in getattr(kind, "__metadata__", ()))
     return next(mark for mark in marks if isinstance(mark, Array))
-
-
-@cache
-def _optional_of(cls: Any) -> set[str]:
-    """Names of the fields that may be None."""
-    hints = get_type_hints(cls, include_extras=True)
-    return {field.name for field in fields(cls) if type(None) in get_args(hints[field.name])}

@@ -31,7 +31,7 @@ TINY = float(np.finfo(np.float32).tiny)
 Layers = tuple[tuple[Any, Any], ...]
 
 
-def map_samples(X: Any, mean: Any, weight: Any, bias: Any = None) -> Any:
+def centered_product(X: Any, mean: Any, weight: Any, bias: Any = None) -> Any:
     """``(X - mean) @ weight + bias`` for arrays of numpy or torch; few samples of numpy use no threads."""
     if not isinstance(X, np.ndarray) or X.shape[0] * weight.size <= N_MAX_PRODUCTS:
         outputs = _product(X - mean, weight)
@@ -94,7 +94,7 @@ class LinearFunction(ArrayFunction):
     def activations(self, X: Any) -> Any:
         """Activations of samples, which may be sparse, see :meth:`~skhash.functions.HashFunction.activations`."""
         if not issparse(X):
-            return map_samples(X, self.mean, self.projection, self.intercept)
+            return centered_product(X, self.mean, self.projection, self.intercept)
         projection = self.projection.astype(np.float64, copy=False)
         # both products sum in the same order, so that a sample that equals the mean has the activation 0
         mean = csr_array(self.mean[None].astype(np.float64))
@@ -164,7 +164,7 @@ class DenseFunction(ArrayFunction):
 
     def _outputs(self, X: Any, layers: Layers) -> Any:
         (weight, bias), *others = layers
-        outputs = map_samples(self.read(X), self.mean, weight, bias)
+        outputs = centered_product(self.read(X), self.mean, weight, bias)
         for weight, bias in others:
             outputs = _product(outputs.clip(0), weight) + bias
         return outputs

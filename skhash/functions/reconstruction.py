@@ -34,7 +34,7 @@ from array_api_compat import array_namespace
 from skhash._threads import run_in_slices
 from skhash._validation import Array
 from skhash.functions.function import ArrayFunction
-from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, map_samples, read_samples
+from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, centered_product, read_samples
 
 N_SWEEPS = 10
 N_STEPS = 3
@@ -289,7 +289,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
 
     def queries(self, X: Any) -> Any:
         """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
-        return map_samples(self.read(X), self.mean, self.query_weight, self.query_bias)
+        return centered_product(self.read(X), self.mean, self.query_weight, self.query_bias)
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""

@@ -253,7 +253,7 @@ class StumpColumns(Columns):
         return StumpFunction(features, thresholds, self._X.shape[1], nbits)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassifierFunction(HashFunction):
     """Decision functions of fitted classifiers; a bit that is not learned has the activation 1."""
 
@@ -276,14 +276,6 @@ class ClassifierFunction(HashFunction):
         learned = np.stack([classifier.decision_function(X) for classifier in self.classifiers], axis=1)
         return _with_constant_bits(learned, self.nbits)
 
-    def queries(self, X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Real queries of samples, the activations."""
-        return self.activations(X)
-
-    def uses_threads(self, n_samples: int) -> bool:
-        """Whether so many samples may use threads; classifiers may."""
-        return True
-
     def first(self, nbits: int) -> "ClassifierFunction":
         """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
         return replace(self, classifiers=self.classifiers[:nbits], n_bits=nbits)
@@ -296,9 +288,6 @@ class ClassifierFunction(HashFunction):
     def from_arrays(cls, arrays: Any, **given: Any) -> "ClassifierFunction":
         """Raise TypeError, since classifiers are no arrays."""
         raise TypeError("`function_` must consist of arrays. Got classifiers, whose files would hold code.")
-
-    def __repr__(self) -> str:
-        return f"ClassifierFunction(nbits={self.nbits}, shape={self.shape})"
 
 
 class ClassifierColumns(Columns):
