@@ -32,10 +32,16 @@ N_VALUES = {"cpu": 2**20, "cuda": 2**24}
 class NetworkModule(nn.Module):
     """A trained network with its heads, for samples from which an offset has been subtracted."""
 
+    mean: torch.Tensor
+    scale: torch.Tensor
+    feature_mean: torch.Tensor | None
+    feature_scale: torch.Tensor | None
+
     def __init__(self, encoder: Encoder, query_layer: Any, unit_norm: bool) -> None:
         super().__init__()
-        self.mean, self.scale, self.backbone = encoder.mean, encoder.scale, encoder.backbone
-        self.feature_mean, self.feature_scale = encoder.feature_mean, encoder.feature_scale
+        for name in ("mean", "scale", "feature_mean", "feature_scale"):  # which move to a device with the module
+            self.register_buffer(name, getattr(encoder, name))
+        self.backbone = encoder.backbone
         self.hash, self.norm, self.unit_norm = encoder.hash, encoder.norm, unit_norm
         self.query_layer = None if query_layer is None else nn.ParameterList(map(torch.tensor, query_layer))
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
 from skhash import EmbeddingHasher, NSHHasher, OrthoHashHasher, TALRHasher
+from skhash.engine import Encoder
 from skhash.functions import DenseFunction, HashFunction
 from skhash.functions.network import NetworkFunction, run_on
 from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
@@ -162,3 +163,11 @@ def test_a_given_module_is_not_stored():
     assert_array_equal(again.activations(IMAGES), function.activations(IMAGES))
     with pytest.raises(RuntimeError, match="state_dict"):
         NetworkFunction.from_arrays(function.arrays(), backbone=torch.nn.Flatten()).check()
+
+
+def test_all_of_a_pretrained_network_moves_to_a_device():
+    encoder = Encoder((3, 8, 8), 4, "conv", pretrained=True)
+    weights = {name: value.numpy() for name, value in encoder.state_dict().items()}
+    module = NetworkFunction((3, 8, 8), weights, "conv").module(torch.device("meta"))
+    assert module(torch.zeros((2, 3, 8, 8), device="meta")).device.type == "meta"
+    assert {value.device.type for value in module.state_dict().values()} == {"meta"}
