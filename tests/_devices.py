@@ -32,9 +32,10 @@ _LIFTS = {aten.lift_fresh.default, aten.lift_fresh_copy.default}
 
 def set_small_tiles(monkeypatch):
     """Let a search on a device compare few codes at a time."""
-    monkeypatch.setattr(torch_search, "TILE", dict.fromkeys(("cpu", "cuda"), 2**8))
+    for name in ("TILE", "COUNTED"):
+        monkeypatch.setattr(torch_search, name, dict.fromkeys(("cpu", "cuda"), 2**8))
     monkeypatch.setattr(torch_search, "QUERIES", 3)
-    monkeypatch.setattr(torch_search, "GROUP", 4)
+    monkeypatch.setattr(torch_search, "MIN_GROUP", 2)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,21 @@ def test_levels_of_shared_labels(device):
     assert_same(found, expected)
 
 
+@pytest.mark.parametrize("n_classes", [2, 100])  # whose cells float16 tells apart, and does not
+def test_counts_in_half_precision_are_exact(n_classes, monkeypatch):
+    make = torch_search.Tiles.__init__
+
+    def make_half(self, rows):
+        make(self, rows)
+        self._dtype = torch.float16
+
+    monkeypatch.setattr(torch_search.Tiles, "__init__", make_half)
+    rng = np.random.default_rng(0)
+    codes, labels = rng.integers(0, 256, (80, 3), dtype=np.uint8), rng.integers(0, 2, (80, n_classes))
+    given = codes[:10], codes, labels[:10], labels, "auto"
+    assert_same(relevance_histogram(*given, nbits=24, device="cpu"), relevance_histogram(*given, nbits=24))
+
+
 def test_auto_without_a_gpu_is_compiled_code(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch_search, "Tiles", None)

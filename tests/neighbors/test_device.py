@@ -118,13 +118,14 @@ def test_what_the_caller_has_set_in_torch_changes_nothing(device):
 
 
 @pytest.mark.parametrize("k", [10, 1000])
-def test_a_gpu_multiplies_half_precision_and_waits_for_nothing(k):
+def test_a_gpu_multiplies_half_precision_and_tells_one_number_per_tile(k):
     with fake_device(FAKE_GPU) as recorder:
-        tiles = torch_search.Tiles(torch.empty((200_000, 8), dtype=torch.uint8, device=FAKE_GPU))
+        tiles = torch_search.Tiles(torch.empty((600_000, 8), dtype=torch.uint8, device=FAKE_GPU))
         keys, n_ties = tiles.nearest(np.zeros((1000, 8), np.uint8), k)
     assert (keys.shape, n_ties.shape, str(keys.device)) == ((1000, k), (1000,), FAKE_GPU)
-    assert tiles._signs.dtype == torch.float16
-    assert (recorder.to_cpu(), recorder.operations["mm"]) == ([], 3)  # tiles of 2**26 products
+    assert tiles._dtype == torch.float16
+    # three tiles of 2**28 products, and the number of groups that can have ties
+    assert (recorder.to_cpu(), recorder.operations["mm"]) == ([()] * 3, 3)
 
 
 def test_half_precision_is_exact():
@@ -133,7 +134,7 @@ def test_half_precision_is_exact():
         codes = random_codes(rng, 700, n_bytes)
         codes[1] = ~codes[0]
         tiles = torch_search.Tiles(torch.tensor(codes))
-        tiles._signs = tiles._signs.half()
+        tiles._dtype = torch.float16
         distances = np.bitwise_count(codes[:20, None] ^ codes).sum(axis=2, dtype=np.int64)
         keys = np.sort(distances * len(codes) + np.arange(len(codes)), axis=1)
         for k in (1, 3, 700):
