@@ -48,6 +48,11 @@ CANDIDATES = {
         "weight_decay": 0.1,
     },
 }  # fmt: skip
+#: settings of fine-tuning on larger images; without a number of epochs it takes some 1,100 steps
+LARGE_CANDIDATES = {
+    "crops and flips": {"augment": "auto"},
+    "30 epochs, crops and flips": {"n_epochs": 30, "augment": "auto"},
+}
 #: settings of methods that learn from views of the samples; "auto" draws versions of the features themselves
 PAPER = {"temperature": 0.3, "kl_weight": 0.001}
 UNSUPERVISED = {
@@ -78,9 +83,9 @@ def indices_of(y, seed):
     return split(np.arange(len(y), dtype=np.float32)[:, None], y, "5k", seed, name="cifar10 images")
 
 
-def split_of(seed):
+def split_of(seed, size=SIZE):
     """Split of the images, read when they are indexed."""
-    streams = Streams()
+    streams = Streams(size)
     data = indices_of(streams.y, seed)
     for part in ("train", "query", "database"):
         data[f"X_{part}"] = Subset(streams, data[f"X_{part}"][:, 0].astype(int))
@@ -108,13 +113,14 @@ def measure(hasher, data, keys, **options):
 
 def choose(options):
     """Compare settings of fine-tuning on held-out training images."""
-    data = hold_out_samples(split_of(0), 0, test_size=0.2)
+    data = hold_out_samples(split_of(0, options.size), 0, test_size=0.2)
     for method in options.methods:
-        for name, setting in CANDIDATES.items():
+        for name, setting in (CANDIDATES if options.size == SIZE else LARGE_CANDIDATES).items():
             keys = {"experiment": "choose", "method": method, "nbits": 32, "seed": 0, "setting": name}
+            if options.size != SIZE:
+                keys["setting"] = f"{options.size} pixels, {name}"
             if options.only in name and not stored(**keys):
-                hasher = make_hasher(method, 32, 0, data.affinity, backbone=NETWORK, **setting)
-                measure(hasher, data, keys)
+                measure(make_hasher(method, 32, 0, data.affinity, backbone=NETWORK, **setting), data, keys)
 
 
 def frozen(options):
@@ -153,15 +159,14 @@ def unsupervised(options):
 def fine_tune(options):
     """Fine-tune the network, and go on from the checkpoint of a run that was stopped."""
     for seed in options.seeds:
-        data = split_of(seed)
+        data = split_of(seed, options.size)
         for method in options.methods:
             for nbits in options.bits:
                 keys = {"experiment": "fine-tuned", "method": method, "nbits": nbits, "seed": seed}
-                keys["setting"] = "96 pixels"
+                keys["setting"] = f"{options.size} pixels"
                 if not stored(**keys):
-                    folder = CHECKPOINTS / f"{method}-{nbits}-{seed}"
                     hasher = make_hasher(method, nbits, seed, data.affinity, backbone=NETWORK, augment="auto")
-                    hasher.set_params(checkpoint=folder)
+                    hasher.set_params(checkpoint=CHECKPOINTS / "-".join(map(str, keys.values())))
                     measure(hasher, data, keys, resume=True)
 
 
@@ -171,6 +176,7 @@ def main():
     parser.add_argument("--methods", nargs="+", default=["talr", "hashnet"])
     parser.add_argument("--bits", nargs="+", type=int, default=[32])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--size", type=int, default=SIZE, help="pixels of the sides of images that are fine-tuned")
     parser.add_argument("--only", default="", help="settings whose names have this text")
     options = parser.parse_args()
     torch.set_num_threads(1)
