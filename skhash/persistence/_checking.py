@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._validation import Array
 from skhash.exceptions import InvalidFileError
@@ -56,7 +57,7 @@ def check_value(name: str, value: Any, hint: Any, lengths: dict[str, int]) -> No
     elif origin in (Union, types.UnionType):
         if not (value is None and types.NoneType in arguments):
             check_value(name, value, next(kind for kind in arguments if kind is not types.NoneType), lengths)
-    elif origin is np.ndarray:  # an Array annotation also checks the shape
+    elif origin in (np.ndarray, npt.NDArray):  # the latter since numpy 2.5; an Array annotation also checks the shape
         Array("...", "biuf").check(name, value, lengths)
     elif origin is Literal:
         require(value in arguments, name, f"one of {arguments}", value)

@@ -2,6 +2,8 @@
 
 import collections
 import os
+import types
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ from torch import nn
 from skhash import ITQHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity
 from skhash.neighbors import HammingNeighbors
-from skhash.persistence import load, save
+from skhash.persistence import _checking, load, save
 
 
 def test_a_matrix_that_is_used_twice_is_stored_once(digits, tmp_path):
@@ -134,3 +136,13 @@ def test_equal_hashers_give_equal_files(digits, tmp_path):
     for name in "ab":
         save(ITQHasher(nbits=4, random_state=0).fit(digits.X, digits.y), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_arrays_are_annotated_in_the_ways_of_old_and_new_numpy(monkeypatch):
+    """Since numpy 2.5 the origin of ``NDArray[Any]`` is NDArray, not ndarray."""
+    alias = object()
+    monkeypatch.setattr(_checking.npt, "NDArray", alias)
+    for hint in (types.GenericAlias(alias, (Any,)), types.GenericAlias(np.ndarray, (Any,))):
+        _checking.check_value("a", {"b": np.zeros((2, 3))}, dict[str, hint], {})
+        with pytest.raises(ValueError, match=r"`a\.b` must"):
+            _checking.check_value("a", {"b": [1, 2]}, dict[str, hint], {})
