@@ -6,10 +6,12 @@
     python experiments/pretrained.py frozen                    # features of the frozen network at 128 pixels
     python experiments/pretrained.py unsupervised --methods itq nsh cibhash
     python experiments/pretrained.py fine-tune --methods talr   # hours of CPU time; a stopped run goes on
+    python experiments/pretrained.py fine-tune --size 224       # larger images, also for "choose"
 
 Protocol "5k", S1 of the papers: 100 queries per class, the other 59,000 images are the database, 500 of each class are
 for training. "choose" learns from 4,000 of the 5,000 training images, and ranks the other 1,000 for each other; it
-sees no query. Fine-tuned networks get images of 96 x 96 pixels. The results are in experiments/results/pretrained.json.
+sees no query. Fine-tuned networks get images of 96 x 96 pixels by default. The results are in
+experiments/results/pretrained.json.
 """
 
 import argparse

@@ -204,7 +204,7 @@ class Tiles:
 
     def _keys(self, products: torch.Tensor, items: torch.Tensor, n: int) -> torch.Tensor:
         """Keys ``distance * n + item`` within a tile, int32, of which the least are found faster than of int64."""
-        return ((self.width - products) / 2).to(torch.int32) * n + items.to(torch.int32)
+        return ((self.width - products) / 2).to(torch.int32) * n + items
 
 
 def _products(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -54,8 +54,8 @@ def test_levels_of_shared_labels(device):
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("n_classes", [2, 100])  # whose cells float16 tells apart, and does not
-def test_counts_in_half_precision_are_exact(n_classes, monkeypatch):
+@pytest.mark.parametrize(("n_classes", "n_bytes"), [(2, 3), (100, 40)])  # cells that float16 tells apart, and does not
+def test_counts_in_half_precision_are_exact(n_classes, n_bytes, monkeypatch):
     make = torch_search.Tiles.__init__
 
     def make_half(self, rows):
@@ -64,9 +64,11 @@ def test_counts_in_half_precision_are_exact(n_classes, monkeypatch):
 
     monkeypatch.setattr(torch_search.Tiles, "__init__", make_half)
     rng = np.random.default_rng(0)
-    codes, labels = rng.integers(0, 256, (80, 3), dtype=np.uint8), rng.integers(0, 2, (80, n_classes))
+    codes, labels = rng.integers(0, 256, (80, n_bytes), dtype=np.uint8), rng.integers(0, 2, (80, n_classes))
     given = codes[:10], codes, labels[:10], labels, "auto"
-    assert_same(relevance_histogram(*given, nbits=24, device="cpu"), relevance_histogram(*given, nbits=24))
+    expected = relevance_histogram(*given, nbits=8 * n_bytes)
+    assert (expected.counts[0].size > torch_search.MAX_HALF_CELLS) == (n_bytes == 40)
+    assert_same(relevance_histogram(*given, nbits=8 * n_bytes, device="cpu"), expected)
 
 
 def test_auto_without_a_gpu_is_compiled_code(monkeypatch):
