@@ -11,6 +11,14 @@ def thin_out(data, rng):
     data.X_train, data.y_train = data.X_train[kept], data.y_train[kept]
 
 
+def take_per_class(y, n_samples, random_state):
+    """Indices of `n_samples` samples of each class, and of all others, both in random order."""
+    order = np.random.default_rng(random_state).permutation(len(y))
+    first = np.concatenate([order[y[order] == label][:n_samples] for label in np.unique(y)])
+    learned = np.random.default_rng(random_state).permutation(first)
+    return learned, order[~np.isin(order, first)]
+
+
 def join_digits(data, rng, n_query=500, n_database=5000, n_train=5000):
     """Make two-digit numbers of a split of digits: two random images side by side, with one of 100 classes."""
     for part, n_samples in (("query", n_query), ("database", n_database), ("train", n_train)):

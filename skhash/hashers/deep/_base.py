@@ -50,12 +50,17 @@ if TYPE_CHECKING:
     from skhash.engine import Encoder, Objective, Trainer
     from skhash.hashers.deep._checkpoints import TrainingFile
 
-# Default dropout of features: slope and upper bound of the ratio p / (1 - p), which grows with the features per sample.
-# Chosen on training samples: for linear hashers by experiments/dropout.py, with a backbone on MNIST and USPS.
-LINEAR_NOISE, NOISE = (3.0, 0.6), (4.0, 3.0)
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
+
+
+def _default_noise(ratio: float, is_linear: bool) -> float:
+    """Ratio p / (1 - p) of the default dropout of features, from the number of features per sample.
+
+    Chosen on training samples, by experiments/dropout.py for linear hashers and experiments/defaults.py for the others.
+    """
+    return min(3 * ratio, 0.6) if is_linear else min(4 * ratio, max(1, ratio), 3)
 
 
 class DeepHasher(BaseHasher):
@@ -94,7 +99,7 @@ class DeepHasher(BaseHasher):
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
-    _batch_norm = False  # whether each output is normalized over the batch
+    _batch_norm: tuple[str, ...] = ()  # kinds in `_recipes` whose outputs are normalized over the batch
     _fitted_private = ("_fixed", "_stream")
 
     settings_: dict[str, Any]
@@ -376,8 +381,7 @@ class DeepHasher(BaseHasher):
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
         n_epochs = math.ceil(recipe.pop("n_steps") / count_batches(n_samples, batch_size))
-        slope, most = LINEAR_NOISE if self.backbone is None else NOISE
-        noise = min(slope * math.prod(X.shape[1:]) / n_samples, most)
+        noise = _default_noise(math.prod(X.shape[1:]) / n_samples, is_linear=self.backbone is None)
         smooths = self.smoothing is None and self._learns_labels_of_tags(X)
         self.settings_ = self._with_given_values(
             recipe
@@ -427,7 +431,7 @@ class DeepHasher(BaseHasher):
             self.backbone,
             input_dropout=self.settings_["input_dropout"],
             hidden_dropout=self.hidden_dropout,
-            batch_norm=self._batch_norm,
+            batch_norm=self._kind() in self._batch_norm,
             mixed_precision=self.mixed_precision,
             n_directions=n_directions,
         )
@@ -446,7 +450,7 @@ class DeepHasher(BaseHasher):
 
         options: dict[str, Any] = {
             "backbone": without_weights(self._fixed["backbone"]),
-            "batch_norm": self._batch_norm,
+            "batch_norm": "norm.running_mean" in self.weights_,
             "n_directions": len(self.weights_.get("backbone.gains", ())) if self._fixed["backbone"] is None else 0,
             "has_offset": "offset" in self.weights_,
             "pretrained": "feature_mean" in self.weights_,

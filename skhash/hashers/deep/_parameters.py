@@ -155,8 +155,8 @@ weight_decay : float, default=None
     Weight decay; decoupled for "adam", an L2 penalty for "sgd"; see Notes for None.
 input_dropout : float, default={input_dropout}
     Probability p of setting a feature to zero in training, for linear hashers (after smoothing)
-    and for "mlp". None uses p / (1 - p) = 3 n_features / n_samples, at most 0.6, for linear
-    hashers, and 4 n_features / n_samples, at most 3, for "mlp".
+    and for "mlp". With r = n_features / n_samples, None uses p / (1 - p) = min(3 r, 0.6) for
+    linear hashers, and min(4 r, max(1, r), 3) for "mlp".
 smoothing : float, default=None
     Exponent of :class:`~skhash.engine.layers.Smoothing`, which makes features that occur
     together act together. For linear hashers of vectors only. None uses 0.4 for tags (less than

@@ -11,7 +11,7 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
@@ -63,7 +63,8 @@ class DPSHHasher(QuantizedDeepHasher):
     True
     """
 
-    _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
+    _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 1.0, 0.1)}
+    _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
 
     def _objective(self) -> "Objective":

@@ -15,7 +15,7 @@ the histogram that TALR, of the same authors, ranks.
 """
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from skhash._compat import Interval
 from skhash.hashers.deep._base import DeepHasher
@@ -37,7 +37,8 @@ class MIHashHasher(DeepHasher):
     alpha : float, default=None
         Slope of the tanh that replaces the sign in training; see Notes for None.
     n_bins : int, default=None
-        Number of bins of the soft histogram. None uses one per bit, which is exact on codes.
+        Number of bins of the soft histogram. None uses nbits / 2: with narrower bins the loss is
+        lowest for activations that differ by less than a bit, whose codes are equal.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant; "auto" takes classes or shared labels from y. See
         :mod:`skhash.affinity`.
@@ -54,7 +55,9 @@ class MIHashHasher(DeepHasher):
     -----
     {defaults}
 
-    The values are those of :class:`TALRHasher` for "ap".
+    The mutual information of a sample is estimated from the others of its batch, so batches are
+    large. With a backbone, each activation is normalized over the batch, so that no bit is the
+    same for all samples.
 
     References
     ----------
@@ -67,7 +70,7 @@ class MIHashHasher(DeepHasher):
     >>> from sklearn.datasets import load_digits
     >>> from skhash import MIHashHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> hasher = MIHashHasher(nbits=16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher = MIHashHasher(nbits=16, n_epochs=60, random_state=0).fit(X[:1000], y[:1000])
     >>> print(f"{hasher.score(X[1000:], y[1000:]):.1f}")
     0.9
     """
@@ -78,9 +81,12 @@ class MIHashHasher(DeepHasher):
         "n_bins": [Interval(Integral, 1, None, closed="left"), None],
     }
 
+    _batch_norm = ("deep",)  # balances the bits; linear hashers lose by it
+    _n_epochs_range = (30, 400)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
-    _recipes = {"linear": (2500, 256, 0.1, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 0.7)}
+    _recipes = {"linear": (400, 1000, 0.1, 0.5, 2.0), "deep": (400, 1000, 0.003, 0.1, 2.0)}
     _sgd_rates = {"linear": 1.0, "deep": 1.0}
+    _shared_defaults: ClassVar = {"hidden_dropout": 0.0}
 
     def __init__(
         self,
@@ -97,4 +103,5 @@ class MIHashHasher(DeepHasher):
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._mihash import MIHashObjective
 
-        return MIHashObjective(self.settings_["alpha"], self.n_bins)
+        n_bins = max(self.nbits // 2, 1) if self.n_bins is None else self.n_bins
+        return MIHashObjective(self.settings_["alpha"], n_bins)

@@ -147,7 +147,7 @@ class NSHHasher(DeepHasher):
     (797, 16)
     """
 
-    _batch_norm = True  # balances the bits
+    _batch_norm = ("linear", "deep")  # balances the bits
     _n_epochs_range = (10, 300)
     _objective_params = ("n_latent", "variant")
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")

@@ -107,7 +107,7 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
     """
 
     _supervised = True
-    _batch_norm = True  # balances the bits
+    _batch_norm = ("linear", "deep")  # balances the bits
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "scale": [Interval(Real, 0, None, closed="neither"), None],
         "margin": [Interval(Real, 0, None, closed="left"), None],

@@ -63,7 +63,7 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     n_epochs = math.ceil(expected.pop("n_steps") / math.ceil(40 / expected["batch_size"]))
     fewest, most = map(int, re.search(r"between (\d+) and (\d+) epochs", Hasher.__doc__).groups())
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
-    noise = 4 * 20 / 40 if is_deep(kind) else min(3 * 20 / 40, 0.6)
+    noise = min(4 * 20 / 40, 1) if is_deep(kind) else min(3 * 20 / 40, 0.6)
     default = inspect.signature(Hasher).parameters["input_dropout"].default
     default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
     expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
@@ -81,9 +81,14 @@ def test_steps_make_a_bounded_number_of_epochs(n, n_epochs):
     assert settings("TALRHasher", "ap", n, 2, batch_size=4)["n_epochs"] == n_epochs
 
 
-def test_noise_is_bounded():
+@pytest.mark.parametrize(("n_features", "ratio"), [(2, 0.4), (5, 1), (20, 1), (40, 2), (80, 3)])
+def test_noise_grows_with_the_features_per_sample(n_features, ratio):
+    p = settings("TALRHasher", "any backbone", 20, n_features)["input_dropout"]
+    assert p / (1 - p) == pytest.approx(ratio)
+
+
+def test_noise_of_linear_hashers_is_bounded():
     assert settings("TALRHasher", "ap", 20, 60)["input_dropout"] == pytest.approx(0.375)  # p / (1 - p) = 0.6
-    assert settings("TALRHasher", "any backbone", 20, 60)["input_dropout"] == 0.75  # p / (1 - p) = 3
 
 
 def test_given_values_are_used():
