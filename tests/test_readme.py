@@ -10,7 +10,8 @@ import skhash
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-METHODS = ["talr-mlp", "talr", "sdh", "structhash", "cibhash", "itq", "lsh"]
+DEEP = ["talr-mlp", "dtsh-mlp", "mihash-mlp", "greedyhash-mlp", "fastap-mlp"]
+METHODS = [*DEEP, "talr", "sdh", "structhash", "cibhash", "itq"]
 
 
 def blocks_of(language):

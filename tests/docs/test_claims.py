@@ -53,8 +53,10 @@ RANGES = {
         lambda: f"on USPS, by {span(differences(['usps'], 'talr', 'fastap'))}",
     ],
     "methods/mihash.rst": [
-        lambda: f"by {span(differences(GIST, 'talr', 'mihash'), 2)} and",
-        lambda: f"and {span(differences(TAGS, 'talr', 'mihash'), 2)} ",
+        lambda: f"above on MNIST, by {span(differences(['mnist'], 'mihash-mlp', 'talr-mlp'))}.",
+        lambda: f"lower by {span(differences(GIST, 'talr-mlp', 'mihash-mlp'), 2)}, on tags by",
+        lambda: f"on tags by {span(differences(TAGS, 'talr-mlp', 'mihash-mlp'), 2)}.",
+        lambda: f"it is {span(differences(SIMPLE + GIST + TAGS, 'talr', 'mihash'))} below",
     ],
     "methods/cghash.rst": [
         lambda: f"USPS and MNIST, by {span(differences(SIMPLE, 'cghash', 'structhash'))}",
