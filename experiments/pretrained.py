@@ -18,6 +18,7 @@ import argparse
 import io
 import os
 import time
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,7 @@ def measure(hasher, data, keys, **options):
     hasher.fit(data.X_train, data.y_train, **options)
     metrics = {name: round(value, 5) for name, value in rank(hasher, data, METRICS).items()}
     hours = (time.process_time() - started) / 3600
+    metrics["measured"] = date.today().isoformat()
     result = keys | metrics | ({} if options else {"cpu_hours": round(hours, 3)})  # a resumed run took longer than this
     if torch.cuda.is_available():
         result["device"] = torch.cuda.get_device_name()

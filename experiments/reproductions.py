@@ -5,11 +5,11 @@
     python experiments/reproductions.py --list                       # the scripts and their times
 
 Runs each script of examples/reproductions with --full and the options that follow. Each measured cell is stored in
-experiments/results/reproductions, and is not measured again. A script that fails does not stop the others. The
-times are those of the scripts' own descriptions.
+experiments/results/reproductions, and is not measured again. --fresh measures all again, and stores the results in
+the folder fresh_results, or in that of --out FOLDER; the same --out without --fresh continues it. A script that fails
+does not stop the others. The times are those of the scripts' own descriptions.
 """
 
-import argparse
 import os
 import re
 import subprocess
@@ -17,6 +17,9 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "reproductions"
+sys.path.append(str(FOLDER))
+from _common import make_parser  # noqa: E402
+
 TIME = re.compile(r"about\s+(\d+)\s+minutes\s+on\s+two(?:\s+\w+)?\s+cores")
 
 
@@ -33,15 +36,15 @@ def run_scripts(scripts, options):
     for path in scripts:
         print(f"== {path.name}", flush=True)
         command = [sys.executable, str(path), "--full", *options]
-        if subprocess.run(command, cwd=path.parent, env=environment, check=False).returncode:
+        if subprocess.run(command, env=environment, check=False).returncode:
             failed.append(path.name)
     return failed
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = make_parser(__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="print the scripts and their times, and run nothing")
-    options, of_scripts = parser.parse_known_args()
+    options = parser.parse_args()
     scripts = find_scripts()
     if options.list:
         for path, minutes in scripts.items():
@@ -52,7 +55,7 @@ def main():
         return
     if "SKHASH_DATA" not in os.environ:
         parser.error("SKHASH_DATA must name the folder of the data sets. Got no value.")
-    failed = run_scripts(scripts, of_scripts)
+    failed = run_scripts(scripts, sys.argv[1:])
     if failed:
         sys.exit(f"Failed: {', '.join(failed)}. Run the same command to go on.")
 

@@ -67,7 +67,7 @@ def test_reproductions_name_the_command_of_their_full_form(path):
     head = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert f"python examples/reproductions/{path.name} --full" in head
     assert re.search(r"about\s+\d+\s+minutes", head)
-    (name,) = re.findall(r'^study = Study\("(\w+)"', path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (name,) = re.findall(r'^study = Study\(\s*"(\w+)"', path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert path.stem == f"plot_{name}"
 
 
@@ -98,7 +98,7 @@ def measured(calls):
 
 
 def test_the_small_form_stores_nothing(study, tmp_path):
-    small, calls = study("--f=kernel.json"), []  # a notebook passes arguments of its own
+    small, calls = study(), []
     small.run(measured(calls), dataset=["digits"], seed=small.seeds, method=["itq", "lsh"])
     assert calls == [("digits", 0, "itq"), ("digits", 0, "lsh")]
     assert {row["dataset"] for row in small.measured} == {"digits"}
@@ -112,12 +112,74 @@ def test_an_interrupted_full_run_continues(study):
         full.run(measured(calls), dataset=["usps"], seed=full.seeds, method=["itq", "lsh"])
     assert calls == [("usps", seed, "itq") for seed in (0, 1)] + [("usps", seed, "lsh") for seed in (0, 1)]
     assert [row["ap"] for row in full.select(method="lsh")] == [0.5, 0.6]
-    again = study("--full", "--seeds", "1", "--fresh", "--only", "lsh")
-    again.run(measured(calls), dataset=["usps"], seed=again.seeds, method=["itq", "lsh"])
-    assert calls[4:] == [("usps", 0, "lsh")]
-    assert len(again.select()) == len(json.loads(again.path.read_text())) == 4
-    again.discard(lambda row: row["seed"] == 1)
-    assert [(row["seed"], row["method"]) for row in again.stored] == [(0, "itq"), (0, "lsh")]
+    full.discard(lambda row: row["seed"] == 1)
+    assert [(row["seed"], row["method"]) for row in full.stored] == [(0, "itq"), (0, "lsh")]
+
+
+def test_a_fresh_run_measures_again_and_stores_elsewhere(study, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    calls, grid = [], {"dataset": ["usps"], "seed": [0], "method": ["itq", "lsh"]}
+    stored = study("--full")
+    stored.run(measured(calls), **grid)
+    before = stored.path.read_text()
+    fresh = study("--full", "--fresh", "--only", "lsh")
+    fresh.run(measured(calls), **grid)
+    assert calls[2:] == [("usps", 0, "lsh")]
+    assert [row["method"] for row in fresh.select()] == ["lsh"]
+    assert stored.path.read_text() == before
+    assert list(tmp_path.glob("fresh_results/*")) == [fresh.path.absolute()]
+    study("--full", "--out", "fresh_results").run(measured(calls), **grid)
+    assert calls[3:] == [("usps", 0, "itq")], "the fresh run continues"
+    named = study("--full", "--fresh", "--out", "mine")
+    named.run(measured(calls), **grid)
+    assert len(json.loads((tmp_path / "mine" / "it.json").read_text())) == 2
+
+
+def test_the_first_line_of_a_full_run_says_what_is_stored_and_from_when(study, capsys):
+    full = study("--full")
+    assert capsys.readouterr().out == f"No stored results in {full.path}: all are measured.\n"
+    full.run(measured([]), dataset=["usps"], seed=[0], method=["itq"])
+    (row,) = full.stored
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["measured"])
+    rest = f"of {full.path}. Only what is missing is measured; --fresh measures all.\n"
+    for days, when in {
+        (None, None): "of unknown date",
+        ("2026-11-28", "2026-01-02"): "measured from 2026-01-02 to 2026-11-28",
+        ("2026-11-28", None): "measured from 2026-11-28 to 2026-11-28 (1 of unknown date)",
+    }.items():
+        full.path.write_text(json.dumps([{"measured": day} if day else {} for day in days]))
+        capsys.readouterr()
+        study("--full")
+        assert capsys.readouterr().out == f"Shows 2 stored results {when}, {rest}"
+    study("--full", "--fresh", "--out", str(full.path.parent))
+    assert capsys.readouterr().out.endswith("--fresh measures them again.\n")
+    study()
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--full", "--frehs"], "unrecognized arguments: --frehs"),
+        (["--f=kernel.json"], "unrecognized arguments"),
+        (["--fresh"], "--fresh needs --full"),
+        (["--only", "mnist"], "--only needs --full"),
+    ],
+)
+def test_a_reproduction_refuses_unknown_options_and_those_without_effect(study, capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        study(*arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_a_notebook_has_arguments_of_its_own(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["ipykernel_launcher.py", "--f=kernel.json"])
+    assert not common.Study("it", "A study").full
+
+
+def test_every_reproduction_has_the_options_of_its_study():
+    for path in REPRODUCTIONS:
+        assert not {"ArgumentParser", "sys.argv", "parse_known_args"} & {*re.findall(r"[\w.]+", path.read_text())}
 
 
 def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
@@ -189,6 +251,7 @@ def test_a_table_names_cells_that_were_not_run_and_data_that_is_not_available(st
 
 def test_the_cost_counts_each_fit_once(study, capsys):
     full = study("--full", "--seeds", "1")
+    capsys.readouterr()
     full.print_cost()
     assert not capsys.readouterr().out, "nothing is stored"
     two_lines = [{"line": "weighted", "ap": 0.5}, {"line": "plain", "ap": 0.4}]

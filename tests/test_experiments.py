@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import sys
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -170,5 +171,16 @@ def test_one_command_runs_all_reproductions(monkeypatch, tmp_path):
             f"pathlib.Path('{path.stem}.txt').write_text(' '.join(sys.argv[1:]))\n"
             f"sys.exit({int(fails)})\n"
         )
+    monkeypatch.chdir(tmp_path)
     assert module.run_scripts(paths, ["--only", "usps"]) == ["plot_b.py"]
     assert {path.with_suffix(".txt").read_text() for path in paths} == {"--full --only usps"}
+
+
+def test_the_command_of_all_reproductions_refuses_unknown_options(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    module = importlib.import_module("reproductions")
+    monkeypatch.setattr(module, "run_scripts", lambda scripts, options: pytest.fail("ran"))
+    monkeypatch.setattr(sys, "argv", ["reproductions.py", "--frehs"])
+    with pytest.raises(SystemExit, match="2"):
+        module.main()
+    assert "unrecognized arguments: --frehs" in capsys.readouterr().err

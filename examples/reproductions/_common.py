@@ -2,9 +2,13 @@
 
 Without arguments a reproduction runs on the digits of scikit-learn in seconds, and shows the
 results of earlier full runs. With ``--full`` it runs on the data sets in the folder SKHASH_DATA and
-stores each result in experiments/results/reproductions/NAME.json. Stored results are not measured
-again, so that an interrupted run continues. ``--only mnist`` runs the settings that contain this
-word, ``--methods itq,lsh --bits 32,64`` those of these methods and numbers of bits.
+stores each result in experiments/results/reproductions/NAME.json, with the day of the measurement.
+Stored results are shown and not measured again, so that an interrupted run continues; the first
+line says how many there are and from when. ``--full --fresh`` measures them again, and stores the
+results in the folder fresh_results of the working directory, or in that of ``--out FOLDER``. To
+continue an interrupted fresh run, give this folder by ``--out`` without ``--fresh``. ``--only
+mnist`` runs the settings that contain this word, ``--methods itq,lsh --bits 32,64`` those of these
+methods and numbers of bits.
 """
 
 import argparse
@@ -15,6 +19,7 @@ import re
 import sys
 import textwrap
 import time
+from datetime import date
 from pathlib import Path
 
 from skhash.comparison import mean_and_spread, tie_range
@@ -52,6 +57,44 @@ _results = load_script("experiments/_results")
 rank = _results.rank
 
 
+def make_parser(title):
+    """Parser of the options that all reproductions have."""
+    parser = argparse.ArgumentParser(description=title, allow_abbrev=False)
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="run on the real data sets, store the results, and show stored ones",
+    )
+    parser.add_argument(
+        "--only", default="", help="with --full: settings that contain this word"
+    )
+    parser.add_argument(
+        "--methods",
+        type=_split_words,
+        help="with --full: only these methods, NAME,NAME",
+    )
+    parser.add_argument(
+        "--bits",
+        type=_split_words,
+        help="with --full: only these numbers of bits, N,N",
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="with --full: number of random splits"
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="with --full: measure stored results again, and store them elsewhere",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="with --full: folder of the results (default: that of the repository, "
+        "with --fresh: fresh_results in the working directory)",
+    )
+    return parser
+
+
 class Study:
     """Results of one reproduction: those of this run, and those stored by full runs.
 
@@ -66,45 +109,26 @@ class Study:
         What is reproduced.
     options : dict of str to str, default=None
         Further options on the command line, and their help. Each takes one value.
+    path : str, default=None
+        File of the results in the repository, if not that of the reproduction.
     """
 
-    def __init__(self, name, title, options=None):
-        parser = argparse.ArgumentParser(description=title, allow_abbrev=False)
-        parser.add_argument(
-            "--full",
-            action="store_true",
-            help="run on the real data sets and store the results",
-        )
-        parser.add_argument(
-            "--only", default="", help="with --full: settings that contain this word"
-        )
-        parser.add_argument(
-            "--methods",
-            type=_split_words,
-            help="with --full: only these methods, NAME,NAME",
-        )
-        parser.add_argument(
-            "--bits",
-            type=_split_words,
-            help="with --full: only these numbers of bits, N,N",
-        )
-        parser.add_argument(
-            "--seeds", type=int, default=3, help="with --full: number of random splits"
-        )
-        parser.add_argument(
-            "--fresh",
-            action="store_true",
-            help="with --full: measure stored results again",
-        )
+    def __init__(self, name, title, options=None, path=None):
+        parser = make_parser(title)
         for option, text in (options or {}).items():
             parser.add_argument(option, help=text)
-        self.options, _ = (
-            parser.parse_known_args()
-        )  # a notebook has arguments of its own
+        in_notebook = Path(sys.argv[0]).stem == "ipykernel_launcher"
+        self.options = parser.parse_args([] if in_notebook else None)
         self.full = self.options.full
+        if not self.full:
+            _refuse_options_of_full_runs(parser, self.options)
         self.seeds = range(self.options.seeds if self.full else 1)
-        self.path = ROOT / "experiments" / "results" / "reproductions" / f"{name}.json"
+        self.path = ROOT / (path or f"experiments/results/reproductions/{name}.json")
+        if self.options.fresh or self.options.out:
+            self.path = Path(self.options.out or "fresh_results") / self.path.name
         self.measured, self._names = [], {}
+        if self.full:
+            self._print_stored()
 
     @property
     def stored(self):
@@ -264,6 +288,24 @@ class Study:
         if fits:
             print("A value without ± is of one random split.")
 
+    def _print_stored(self):
+        """Print how many results are stored, from when, and what will be measured."""
+        days = [result.get("measured") for result in self.stored]
+        known = sorted(filter(None, days))
+        if not days:
+            print(f"No stored results in {self.path}: all are measured.", flush=True)
+            return
+        when = "of unknown date"
+        if known:
+            when = f"measured from {known[0]} to {known[-1]}"
+            if len(known) < len(days):
+                when += f" ({len(days) - len(known)} of unknown date)"
+        rest = "Only what is missing is measured; --fresh measures all."
+        if self.options.fresh:
+            rest = "--fresh measures them again."
+        text = f"Shows {len(days)} stored results {when}, of {self.path}."
+        print(text, rest, flush=True)
+
     def _fit_of(self, result):
         return tuple(result.get(name) for name in self._names)
 
@@ -292,7 +334,15 @@ class Study:
                 for key, value in result.items()
             )
             print(*values, flush=True)
+            result["measured"] = date.today().isoformat()
         _results.store(self.path, results, list(setting))
+
+
+def _refuse_options_of_full_runs(parser, options):
+    """Stop with an error if an option is given that only a full run has."""
+    for name in ("only", "methods", "bits", "seeds", "fresh", "out"):
+        if getattr(options, name) != parser.get_default(name):
+            parser.error(f"--{name} needs --full")
 
 
 def _split_words(text):

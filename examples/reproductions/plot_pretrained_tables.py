@@ -32,15 +32,22 @@ cores, most of them to train the network::
 # The results
 # -----------
 
-import json
 from argparse import Namespace
 
 from _common import Study, load_script
 from _orders import print_orders
 from _papers import NSH, TALR
 
-study = Study("pretrained_tables", "TALR, HashNet and NSH with a pretrained network")
+study = Study(
+    "pretrained_tables",
+    "TALR, HashNet and NSH with a pretrained network",
+    path="experiments/results/pretrained.json",
+)
 experiment = load_script("experiments/pretrained")
+experiment.PATH = study.path
+experiment.CHECKPOINTS = study.path.parent / "checkpoints"
+if study.options.fresh:
+    study.discard(lambda result: True)
 DEEP = ["talr", "hashnet", "fastap", "mihash", "dpsh", "dhn", "dtsh", "greedyhash"]
 OTHERS = ["orthohash", "csq", "sdh", "ksh", "itq-cca", "itq", "lsh"]
 if study.full:
@@ -61,7 +68,7 @@ FROZEN, FINE_TUNED, UNLABELED = (
     for how in ("frozen", "fine-tuned", "without labels")
 )
 HEADS = {"frozen": FROZEN, "fine-tuned": FINE_TUNED, "unsupervised": UNLABELED}
-for result in json.loads(experiment.PATH.read_text(encoding="utf-8")):
+for result in study.stored:
     if result["experiment"] in HEADS:
         method, setting = result["method"], result["setting"]
         if result["experiment"] == "unsupervised" and setting != "default":
