@@ -24,7 +24,7 @@ extensions = [
     "mathml",
     "methods_table",
     "matplotlib.sphinxext.plot_directive",
-    "myst_parser",  # for CHANGELOG.md, which is a page here
+    "myst_parser",  # for CHANGELOG.md, which is a page here, and pages in Markdown
     "numpydoc",
     "phone",
     "results_table",
@@ -36,8 +36,9 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sources",
 ]
-source_suffix = {".rst": "restructuredtext"}
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**/GALLERY_HEADER.rst"]
+exclude_patterns += ["results/tables.md"]  # the tables of the pages, for readers on GitHub
 templates_path = ["_templates"]
 default_role = "literal"
 smartquotes = False  # "relevant" is a value that readers copy

@@ -180,6 +180,52 @@ def _label(value: Any) -> str:
     return str(LABELS.get(value, value))
 
 
+def make_described_table(path: str, options: Mapping[str, str | None]) -> tuple[list[list[Cell]], str]:
+    """Cells of a table of the directive ``results-table``, and the sentence that says what is bold.
+
+    Parameters
+    ----------
+    path : str
+        File of the results, relative to the repository.
+    options : dict of str to str
+        Options of the directive.
+
+    Returns
+    -------
+    table : list of list of Cell
+        As from `make_table`.
+    bold : str
+        What a bold cell means; empty if no cell is bold.
+
+    Raises
+    ------
+    ValueError
+        No stored result has the values of ``where``.
+    """
+    stored = read_results(ROOT / path)
+    results = select(stored, _conditions(options.get("where") or ""))
+    if not results:
+        raise ValueError(f"{path} has no such results: {options.get('where')}")
+    within, in_line = (options.get("best-within") or "").split(), "best-in-line" in options
+    by, columns = ((options[name] or "").split() for name in ("by", "columns"))
+    table = make_table(results, by, columns, options.get("across"), within, in_line)
+    if heads := options.get("heads"):
+        table[0] = [Cell(head.strip()) for head in heads.split(",")]
+    if not any(cell.best for line in table for cell in line):
+        return table, ""
+    place = "line" if in_line else "column"
+    if within:
+        place += f" among the lines with the same {' and '.join(map(_label, within))}"
+    several = len({result["seed"] for result in stored}) > 1
+    level = ", and means that are at most two standard errors of the difference below it" if several else ""
+    return table, f": the best mean of each {place}{level}. "
+
+
+def _conditions(text: str) -> dict[str, list[str]]:
+    parts = [part.partition("=") for part in text.split(";") if part.strip()]
+    return {key.strip(): [value.strip() for value in values.split("|")] for key, _, values in parts}
+
+
 def as_markdown(table: Sequence[Sequence[Cell]]) -> str:
     """The table in Markdown."""
     head, *lines = [[f"**{cell.text}**" if cell.best else cell.text for cell in line] for line in table]

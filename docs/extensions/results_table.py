@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from results import LABELS, ROOT, Cell, make_table, read_results, select
+from results import ROOT, Cell, make_described_table
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -38,23 +38,13 @@ class ResultsTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Nodes of the table and of the line below it."""
-        path = ROOT / self.arguments[0]
-        self.env.note_dependency(str(path))
-        results = select(read_results(path), _conditions(self.options.get("where", "")))
-        if not results:
-            raise self.error(f"{self.arguments[0]} has no such results: {self.options.get('where')}")
-        table = make_table(
-            results,
-            self.options["by"].split(),
-            self.options["columns"].split(),
-            self.options.get("across"),
-            self.options.get("best-within", "").split(),
-            "best-in-line" in self.options,
-        )
-        if "heads" in self.options:
-            table[0] = [Cell(head.strip()) for head in self.options["heads"].split(",")]
+        self.env.note_dependency(str(ROOT / self.arguments[0]))
+        try:
+            table, bold = make_described_table(self.arguments[0], self.options)
+        except ValueError as error:
+            raise self.error(str(error)) from None
         below = [
-            *self._legend(table),
+            *([nodes.strong(text="Bold"), nodes.Text(bold)] if bold else []),
             nodes.Text("Results: "),
             nodes.literal(text=self.arguments[0]),
             nodes.Text(". Command: "),
@@ -63,22 +53,6 @@ class ResultsTable(SphinxDirective):
         ]
         content: list[nodes.Node] = [_table_node(table), nodes.paragraph("", "", *below)]
         return [nodes.container("", *content, classes=["results"])]
-
-    def _legend(self, table: list[list[Cell]]) -> list[nodes.Node]:
-        """Nodes of the sentence that says what is bold; none if nothing is."""
-        if not any(cell.best for line in table for cell in line):
-            return []
-        within = [LABELS.get(key, key) for key in self.options.get("best-within", "").split()]
-        place = "line" if "best-in-line" in self.options else "column"
-        place += f" among the lines with the same {' and '.join(within)}" if within else ""
-        several = len({result["seed"] for result in read_results(ROOT / self.arguments[0])}) > 1
-        level = ", and means that are at most two standard errors of the difference below it" if several else ""
-        return [nodes.strong(text="Bold"), nodes.Text(f": the best mean of each {place}{level}. ")]
-
-
-def _conditions(text: str) -> dict[str, list[str]]:
-    parts = [part.partition("=") for part in text.split(";") if part.strip()]
-    return {key.strip(): [value.strip() for value in values.split("|")] for key, _, values in parts}
 
 
 def _table_node(table: list[list[Cell]]) -> nodes.table:
