@@ -177,6 +177,11 @@ def test_a_notebook_has_arguments_of_its_own(monkeypatch):
     assert not common.Study("it", "A study").full
 
 
+def test_the_page_of_the_reproductions_describes_fresh_runs():
+    text = (EXAMPLES / "reproductions" / "GALLERY_HEADER.rst").read_text(encoding="utf-8")
+    assert all(f"``{words}``" in text for words in ("--full --fresh", "fresh_results", "--out FOLDER"))
+
+
 def test_every_reproduction_has_the_options_of_its_study():
     for path in REPRODUCTIONS:
         assert not {"ArgumentParser", "sys.argv", "parse_known_args"} & {*re.findall(r"[\w.]+", path.read_text())}
