@@ -15,7 +15,7 @@ adopted if the median of its gains over the sets is above 0, their mean is above
 0.01; a weight decay or dropout of hidden units only if it gains 0.01 beyond the dropout of features. "left out" is the
 mean gain if the other sets choose the candidate of each set.
 
-The results are in experiments/results/defaults.json, the tables in defaults.md.
+The results are in experiments/results/defaults/<method>.json, the tables in experiments/results/defaults.md.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from skhash.datasets import load_dataset
 
 NBITS, N_TRAIN, N_RANKED, N_PER_CLASS = 32, 1000, 1000, 30
 MOST_BEHIND = 0.05
-PATH = RESULTS / "defaults.json"
+FOLDER, TABLES = RESULTS / "defaults", RESULTS / "defaults.md"
 #: set to its name and its protocol
 LARGE_SETS = {
     "digits": ("digits", "holdout"),
@@ -139,9 +139,20 @@ def measure(name, method, candidate, seed):
     return make_cell(name, method, candidate, seed) | {"cpu_seconds": seconds} | rank(hasher, data, ["ap"])
 
 
-def is_stored(*cell):
+def path_of(method):
+    """File of the results of a method."""
+    return FOLDER / f"{method}.json"
+
+
+def read_all():
+    """Results of all methods."""
+    return [result for method in METHODS for result in read(path_of(method))]
+
+
+def is_stored(name, method, candidate, seed):
     """Whether a result is stored."""
-    return any(make_cell(*cell).items() <= result.items() for result in read(PATH))
+    cell = make_cell(name, method, candidate, seed)
+    return any(cell.items() <= result.items() for result in read(path_of(method)))
 
 
 def mean_aps(results, method, candidates):
@@ -241,11 +252,11 @@ def main():
     for cell in cells if options.command == "measure" else ():
         if not is_stored(*cell):
             result = measure(*cell)
-            store(PATH, [result], KEYS)
+            store(path_of(result["method"]), [result], KEYS)
             print(result, flush=True)
-    tables = make_tables(read(PATH))
-    PATH.with_suffix(".md").write_text(tables, encoding="utf-8")
-    print(f"written: {PATH.with_suffix('.md')}\n\n{tables}")
+    tables = make_tables(read_all())
+    TABLES.write_text(tables, encoding="utf-8")
+    print(f"written: {TABLES}\n\n{tables}")
 
 
 if __name__ == "__main__":
