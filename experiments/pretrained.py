@@ -4,6 +4,7 @@
     export SKHASH_DATA=FOLDER      # with cifar10_jpeg_bytes.npz and cifar10_efficientnet1280.npz
     python experiments/pretrained.py choose                    # settings of fine-tuning, on held-out training images
     python experiments/pretrained.py frozen                    # features of the frozen network at 128 pixels
+    python experiments/pretrained.py frozen --methods rotated-sign itq greedyhash-unsupervised
     python experiments/pretrained.py unsupervised --methods itq nsh cibhash
     python experiments/pretrained.py fine-tune --methods talr   # hours of CPU time; a stopped run goes on
     python experiments/pretrained.py fine-tune --size 224       # larger images, also for "choose"
@@ -26,12 +27,15 @@ import torch
 from _results import RESULTS, mean_text, rank, read, store
 from _splits import hold_out_samples
 from PIL import Image
+from scipy.stats import ortho_group
 from torch.utils.data import Dataset, Subset
 
+from skhash import ITQHasher
 from skhash.comparison.methods import make_hasher
 from skhash.datasets import load_dataset, split
 from skhash.engine.data import DatasetArray
 from skhash.features import FeatureViews, PretrainedFeatures
+from skhash.hashers.shallow.linear import principal_map
 
 PATH = RESULTS / "pretrained.json"
 CHECKPOINTS = RESULTS / "checkpoints"
@@ -62,6 +66,13 @@ UNSUPERVISED = {
     "nsh": {"default": {}, "views": {}},
     "cibhash": {"default": {}, "views": {}, "views, the paper's temperature and weight": PAPER},
 }
+
+
+class RotatedSignHasher(ITQHasher):
+    """Signs after PCA and a random rotation, which ITQ would learn: the baseline of arXiv 2509.14427."""
+
+    def _learn_map(self, X, relevance, rng):
+        return principal_map(X, self.nbits, rng) @ ortho_group.rvs(self.nbits, random_state=rng)
 
 
 class Streams(Dataset):
@@ -135,7 +146,9 @@ def frozen(options):
             for nbits in options.bits:
                 keys = {"experiment": "frozen", "method": method, "nbits": nbits, "seed": seed, "setting": "128 pixels"}
                 if not stored(**keys):
-                    hasher = make_hasher(method, nbits, seed, data.affinity)
+                    hasher = make_hasher("itq" if method == "rotated-sign" else method, nbits, seed, data.affinity)
+                    if method == "rotated-sign":
+                        hasher = RotatedSignHasher(**hasher.get_params())
                     measure(hasher, data, keys)
 
 

@@ -91,7 +91,7 @@ class DeepHasher(BaseHasher):
 
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
-    _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters that differ from the usual ones
+    _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters; needs an `__init__`
     _left_out: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
     _settings: tuple[str, ...]
     _recipes: dict[str, tuple[Any, ...]]

@@ -10,8 +10,9 @@ bimodal Laplacian prior of the activations, p(z) ~ exp(-| |z| - 1 | / epsilon), 
 here both as means: over the pairs of different samples of a batch, and over its entries.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class DHNHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 2.0), "deep": (1500, 256, 0.003, 1.0, 0.1)}
     _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
     _sgd_rates = {"linear": 1.0, "deep": 0.1}
+
+    def __init__(
+        self, nbits: int = 32, *, quantization_weight: float | None = None, **shared: Unpack[SharedParameters]
+    ) -> None:
+        super().__init__(nbits, quantization_weight=quantization_weight, **shared)
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._dhn import DHNObjective

@@ -11,8 +11,9 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class DPSHHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 1.0, 0.1)}
     _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
+
+    def __init__(
+        self, nbits: int = 32, *, quantization_weight: float | None = None, **shared: Unpack[SharedParameters]
+    ) -> None:
+        super().__init__(nbits, quantization_weight=quantization_weight, **shared)
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._objectives import PairwiseObjective
