@@ -23,7 +23,7 @@ from skhash.functions.function import ArrayFunction, check_names
 #: 8, 12 and 16, the block sizes of BLAS, so that the parts have the rounding of the product of all samples
 N_CENTERED = 768
 #: with fewer multiplications, limiting the threads of BLAS takes longer than the product (benchmarks/one_sample.py)
-N_MAX_PRODUCTS = 2**18
+N_MAX_PRODUCTS = 2**20
 N_MAX_INPUTS = 2**13  # OpenBLAS uses threads for inner products of more than 10,000 values
 
 TINY = float(np.finfo(np.float32).tiny)
