@@ -36,6 +36,8 @@ and a loss of the codes of 0.277. Only the jump of the default to the slope 100 
 and has the lowest loss of the codes, 0.275. The queries gain nothing from a schedule per stage: AP_T is
 0.940 with it, 0.944 with the default, 0.936 without stages, and 0.941 and 0.936 for DHN.
 
+DHN has other defaults since these rows were measured; ``--full --fresh`` measures all again.
+
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST features
 of CIFAR-10, which are not the data of the paper, and takes about 30 minutes on two cores::
 

@@ -31,6 +31,8 @@ HashNet-sgn is sometimes above HashNet, and by AP_T of whole rankings on MIRFlic
 There the continuation does not close the gap to binary codes: it is 0.251 of the loss with 16 bits and 0.069
 with 64, and 0.225 and 0.100 without continuation.
 
+DHN with hidden layers has other defaults since these rows were measured; ``--full --fresh`` measures all again.
+
 Without arguments this runs on scikit-learn's digits. The full form takes about 60 minutes on
 two cores (``--only table1`` and ``--only table3`` run a part)::
 

@@ -12,6 +12,8 @@ GIST features all but LSH are within 0.02 of each other. The paper has no method
 The stored results of the networks are of earlier random draws of the dropout. With the present ones
 HashNet, DHN and TALR have 0.006 to 0.016 less on one split of MNIST with 16 bits.
 
+DHN with hidden layers has other defaults since these rows were measured; ``--full --fresh`` measures all again.
+
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST
 features of CIFAR-10, which are not the data of the paper, and takes about 45 minutes on two
 cores (``plot_image_folders.py`` measures a folder of ImageNet100)::
