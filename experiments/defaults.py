@@ -114,11 +114,12 @@ def load(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the queries of WordNet are not read
         data = load_dataset(source, protocol=protocol, random_state=seed)
-    options = {"random_state": seed, "stratify": data.y_train if data.y_train.ndim == 1 else None}
-    n_images = len(data.X_train) // 2 if name == "digit_pairs" else n_train
-    learned, rest = train_test_split(np.arange(len(data.X_train)), train_size=n_images, **options)
     if name == "wordnet_few":  # its classes have 42 to 14,435 samples
         learned, rest = take_per_class(data.y_train, N_PER_CLASS, seed)
+    else:
+        options = {"random_state": seed, "stratify": data.y_train if data.y_train.ndim == 1 else None}
+        n_images = len(data.X_train) // 2 if name == "digit_pairs" else n_train
+        learned, rest = train_test_split(np.arange(len(data.X_train)), train_size=n_images, **options)
     data = rank_held_out(data.X_train, data.y_train, learned, rest[:N_RANKED], data.affinity)
     if name == "mnist_imbalanced":
         thin_out(data, np.random.default_rng(seed))

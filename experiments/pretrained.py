@@ -146,9 +146,10 @@ def frozen(options):
             for nbits in options.bits:
                 keys = {"experiment": "frozen", "method": method, "nbits": nbits, "seed": seed, "setting": "128 pixels"}
                 if not stored(**keys):
-                    hasher = make_hasher("itq" if method == "rotated-sign" else method, nbits, seed, data.affinity)
                     if method == "rotated-sign":
-                        hasher = RotatedSignHasher(**hasher.get_params())
+                        hasher = RotatedSignHasher(nbits, random_state=seed)
+                    else:
+                        hasher = make_hasher(method, nbits, seed, data.affinity)
                     measure(hasher, data, keys)
 
 
