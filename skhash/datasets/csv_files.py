@@ -156,7 +156,6 @@ class CsvTable:
             arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=_BLOCK,
-                encoding=self.encoding or "utf8",
                 column_names=self.names or None,
                 skip_rows_after_names=bool(self.names),  # the first row has the names
             ),
@@ -171,12 +170,27 @@ class CsvTable:
             ),
         )
         try:
-            with open(self.path, "rb") as file, arrow_csv.open_csv(file, *options) as reader:
+            with self._open() as file, arrow_csv.open_csv(file, *options) as reader:
                 yield reader
         except UnicodeError as error:
             raise self.encoding_error() from error
         except pyarrow.ArrowInvalid as error:
             raise self._error(str(error), bad_rows) from error
+
+    def _open(self) -> Any:
+        """File of pyarrow in UTF-8; one in another encoding is in memory.
+
+        A thread of pyarrow reads ahead. If it runs Python code while the interpreter ends, it aborts the process.
+        """
+        import pyarrow
+
+        if self.encoding is None or codecs.lookup(self.encoding).name == "utf-8":
+            return pyarrow.OSFile(os.fsencode(self.path))
+        content = pyarrow.BufferOutputStream()
+        with open(self.path, newline="", encoding=self.encoding) as file:
+            while text := file.read(_BLOCK):
+                content.write(text.encode())
+        return pyarrow.BufferReader(content.getvalue())
 
     def _error(self, text: str, bad_rows: list[Any]) -> InvalidFileError:
         """Error of pyarrow in the words of this library, with the line."""

@@ -71,7 +71,7 @@ def load_table(
     drop : str or list of str, default=None
         Columns to leave out.
     encoding : str, default=None
-        Encoding of a CSV file, such as "latin-1". None is UTF-8.
+        Encoding of a CSV file, such as "latin-1". None is UTF-8. A file in another encoding is read into memory.
     separator : str, default=None
         Character between the cells of a CSV file. None is a comma, and a tab in a ``.tsv`` file.
     decimal : str, default=None

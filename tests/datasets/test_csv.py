@@ -1,5 +1,8 @@
 """What all readers of CSV files have in common."""
 
+import subprocess
+import sys
+
 import pyarrow
 import pytest
 
@@ -40,6 +43,25 @@ def test_cells_are_text_as_written(path, content, rows):
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig"])
 def test_encodings(path, encoding):
     assert read(path, "a,b\né,ü\n".encode(encoding), encoding=encoding) == (["a", "b"], [("é", "ü")])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_program_ends_while_a_file_is_read_ahead(path, encoding):
+    path.write_text("a,b\n" + "1,2\n" * 6_000_000)
+    program = """
+import builtins, io, sys, time
+from skhash.datasets.csv_files import CsvTable
+
+class SlowFile(io.FileIO):
+    def read(self, size=-1):
+        time.sleep(0.3)
+        return super().read(size)
+
+plain = builtins.open
+builtins.open = lambda path, mode="r", **options: SlowFile(path) if mode == "rb" else plain(path, mode, **options)
+next(CsvTable(sys.argv[1], encoding=sys.argv[2]).batches({"a": None}))
+"""
+    subprocess.run([sys.executable, "-c", program, str(path), encoding], check=True, timeout=100)
 
 
 def test_columns_without_a_name_are_called_by_their_place(path):
@@ -114,7 +136,7 @@ def test_arguments(path, options, message):
 
 def test_memory_does_not_grow_with_the_file(path):
     before = pyarrow.default_memory_pool().max_memory()
-    path.write_bytes(b"a,b\n" + b"1.25,some text of a cell\n" * 4_000_000)  # 100 MB
+    path.write_bytes(b"a,b\n" + b"1.25,some text of a cell\n" * 12_000_000)  # 300 MB
     n = sum(len(batch) for batch in CsvTable(path).batches({"a": pyarrow.float64(), "b": pyarrow.string()}))
-    assert n == 4_000_000
-    assert pyarrow.default_memory_pool().max_memory() < max(before, 100 << 20)
+    assert n == 12_000_000
+    assert pyarrow.default_memory_pool().max_memory() < max(before, 250 << 20)
