@@ -37,6 +37,7 @@ from skhash.codes import threshold
 from skhash.codes.bits import MAX_NBITS, first_bits
 from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash.functions import HashFunction
+from skhash.persistence.fingerprint import fingerprint_of
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -440,6 +441,41 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                     setattr(self, name, getattr(self, name)[first].copy(order="K"))
         if self.database_ is not None:
             self.database_ = replace(self.database_, codes=first_bits(self.database_.codes, nbits), factors=None)
+
+    @property
+    def fingerprint_(self) -> str:
+        """Sixteen hexadecimal digits that tell this hasher, and the codes that it makes, from others.
+
+        Hashers with equal functions have one fingerprint: a hasher that is saved and loaded keeps it, in every process
+        and on every platform. A fit to other samples, ``partial_fit`` and a :meth:`prefix` with fewer bits have
+        another one. Only the `function_` counts, and no earlier step of a Pipeline. Classifiers of scikit-learn, of a
+        :class:`~skhash.StructHashHasher` or a :class:`~skhash.CGHashHasher`, count with all that pickle keeps of them,
+        so that another version of scikit-learn can change it.
+
+        Indexes, files of codes and stores hold it, and refuse a hasher with another one: see :ref:`fingerprints`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        TypeError
+            If nothing identifies a `function_` of your own, such as one that holds a lambda.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import LSHHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = LSHHasher(16, random_state=0).fit(X)
+        >>> len(hasher.fingerprint_)
+        16
+        >>> hasher.fingerprint_ == LSHHasher(16, random_state=0).fit(X).fingerprint_
+        True
+        >>> hasher.fingerprint_ == LSHHasher(16, random_state=1).fit(X).fingerprint_
+        False
+        """
+        check_is_fitted(self)
+        return fingerprint_of(self.function_)
 
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""

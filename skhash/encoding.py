@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._files import check_writable
 from skhash._validation import are_within, as_array, as_count_or_none, check_activations
 from skhash.codes import threshold
-from skhash.persistence.encodings import RecordFile, hasher_digest
+from skhash.persistence.encodings import RecordFile
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -103,7 +103,7 @@ def into_file(
                     if not source.is_valid:
                         hasher._validate_samples(samples[:1])  # wrong samples leave nothing behind
                     about = f"{source.n} {samples.shape[1:]} {samples.dtype}"
-                    identity = {"hasher": hasher_digest(hasher), "number-or-type-of-samples": about}
+                    identity = {"hasher": hasher.fingerprint_, "number-or-type-of-samples": about}
                     file = RecordFile(path, width, size, identity)
                 file.add(function(samples) if file.needs(n) else None, n)
                 if progress is not None:

@@ -114,6 +114,11 @@ def find_hasher(estimator: Any) -> Any:
     return find_hasher(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
+def find_function(estimator: Any) -> Any:
+    """Function of the hasher inside an estimator; None if it is not one of skhash."""
+    return getattr(find_hasher(estimator), "function_", None)
+
+
 def first_step(estimator: Any) -> Any:
     """What takes the samples in an estimator: the first step of a fitted Pipeline or search, or a hasher itself."""
     if hasattr(estimator, "best_estimator_"):

@@ -1,11 +1,16 @@
 """Codes for the tests of stores, and what each store must give for them."""
 
+import pickle
+from functools import partial
+
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher
 from skhash.codes import hamming_distances, pack
+from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors, order_shortlist
 
 LENGTHS = (8, 12, 48, 64, 100)
@@ -21,6 +26,28 @@ def assert_same_names(stored, names=NAMES, *, is_sorted=False):
     assert found == (sorted(expected) if is_sorted else expected)
     index = HammingNeighbors(n_neighbors=1, nbits=8).fit(stored.codes, ids=stored.ids)
     assert index.kneighbors(stored.codes)[1][:, 0].tolist() == stored.ids.tolist()
+
+
+def assert_same_hasher_only(write, read):
+    """A store keeps a fingerprint, and refuses another one; `write` and `read` take a name and options."""
+    X = np.random.default_rng(0).normal(size=(40, 8))
+    hasher, other = (LSHHasher(8, random_state=seed).fit(X) for seed in (0, 1))
+    codes, fingerprint = hasher.encode(X), hasher.fingerprint_
+    write("with", codes, nbits=8, fingerprint=fingerprint)
+    write("without", codes, nbits=8)
+    for options in ({}, {"fingerprint": fingerprint}, {"fingerprint": pickle.loads(pickle.dumps(hasher)).fingerprint_}):
+        stored = read("with", **options)
+        assert stored.fingerprint == fingerprint
+        assert_array_equal(stored.codes, codes)
+    message = rf"hasher that made the codes in '.*with.*', {fingerprint}\. Got {other.fingerprint_} instead\. Load that"
+    with pytest.raises(ValueError, match=rf"`fingerprint` must be that of the {message}") as caught:
+        read("with", fingerprint=other.fingerprint_)
+    assert not isinstance(caught.value, InvalidFileError)
+    assert read("without", fingerprint=other.fingerprint_).fingerprint is None
+    for wrong in (hasher, "0", fingerprint.upper() + "0", f"{fingerprint}\n", b"0" * 16):
+        for call in (partial(write, "new", codes, nbits=8), partial(read, "with")):
+            with pytest.raises(ValueError, match=r"`fingerprint` must be None or `fingerprint_` of a hasher"):
+                call(fingerprint=wrong)
 
 
 def codes_of_names(names=NAMES):

@@ -36,8 +36,8 @@ from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.checks import checked_ids
-from skhash.neighbors.items import Items as IndexItems
 from skhash.persistence import read_notes, save_with_notes
+from skhash.persistence.fingerprint import are_other, known_fingerprint
 from skhash.persistence.format import read_header
 from skhash.stores.stored_codes import check_codes
 from skhash.unwrap import find_hasher, first_step, hasher_input, item_factors, packed_codes
@@ -71,7 +71,11 @@ def encode(options: argparse.Namespace) -> int:
         records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
     with closing(records):
         content = records.records()
-        arrays = {"codes": content[:, :n_bytes], "nbits": np.array(nbits)}
+        arrays = {
+            "codes": content[:, :n_bytes],
+            "nbits": np.array(nbits),
+            "fingerprint": np.array(hasher.fingerprint_),
+        }
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
         if samples.ids is not None:
@@ -177,25 +181,31 @@ def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Item
         with errors_of(options.data):
             codes.append(packed_codes(hasher, batch)[0])
             factors.append(item_factors(hasher, batch))
-    stored = check_codes(np.concatenate(codes), int(find_hasher(hasher)._n_features_out), samples.ids)
+    inner = find_hasher(hasher)
+    stored = check_codes(np.concatenate(codes), int(inner._n_features_out), samples.ids, fingerprint=inner.fingerprint_)
     all_factors = None if factors[0] is None else np.concatenate(factors)
     return Items(stored, all_factors, samples.names)
 
 
 def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:
     """Fit an index of a fitted hasher to codes that this hasher has made."""
-    (codes, nbits, ids), hasher, first = items.stored, find_hasher(index.hasher), first_step(index.hasher)
+    (codes, nbits, ids, fingerprint), hasher, first = items.stored, find_hasher(index.hasher), first_step(index.hasher)
     check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
     if items.factors is not None and not getattr(hasher, "factors", False):
         raise ValueError(
             f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
+        )
+    if are_other(fingerprint, found := known_fingerprint(hasher.function_)):
+        raise ValueError(
+            f"{options.data} must have the codes of {options.model}, which has the fingerprint {found}. Got those of a "
+            f"hasher with {fingerprint}. Encode the samples again: skhash encode {options.model} DATA --out CODES."
         )
     shape = getattr(first, "input_shape_", None)  # of images
     index.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
     if hasattr(first, "feature_names_in_"):
         index.feature_names_in_ = first.feature_names_in_
     index.hasher_ = index.hasher
-    index._items = IndexItems.of(CodeBlocks.from_rows(codes, nbits), ids, items.factors)
+    index._take_items(CodeBlocks.from_rows(codes, nbits), ids, items.factors)
 
 
 # --- export
@@ -219,9 +229,10 @@ def export(options: argparse.Namespace) -> int:
             f"Got {options.to}, which has whole numbers, and {stored.ids[0]!r}."
         )
     if options.to in _WITH_TABLES:
-        _to_table(options.to, stored.codes, options.out, "codes" if options.table is None else options.table, more)
+        table = "codes" if options.table is None else options.table
+        _to_table(options.to, stored.codes, options.out, table, more | {"fingerprint": stored.fingerprint})
     elif options.to == "parquet":
-        stores.to_parquet(stored.codes, options.out, **more)
+        stores.to_parquet(stored.codes, options.out, fingerprint=stored.fingerprint, **more)
     else:
         check_writable(options.out)
         content = _content(options.to, stored.codes, more)
@@ -230,11 +241,24 @@ def export(options: argparse.Namespace) -> int:
                 np.save(file, content)
             else:
                 file.write(content)
+        if options.to in _WITHOUT_TEXT:
+            _write_beside(options.out, stored.fingerprint)
     left_out = "" if factors is None else ", without their factors"
     print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
         print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")
     return 0
+
+
+def _write_beside(path: str, fingerprint: str | None) -> None:
+    """Write the fingerprint of the hasher in a file of its own; without one remove that of earlier codes."""
+    beside = f"{path}.fingerprint"
+    if fingerprint is None:
+        Path(beside).unlink(missing_ok=True)
+        return
+    with write_atomically(beside) as file:
+        file.write(fingerprint.encode())
+    print(f"Fingerprint of the hasher: {beside}")
 
 
 def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:

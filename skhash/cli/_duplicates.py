@@ -168,7 +168,7 @@ def _of_codes(options: argparse.Namespace) -> _Items:
             )
         images = images_of_codes(options.images, {options.data: found})
     vectors = None if options.vectors is None else open_samples(options.vectors).array()
-    codes, nbits, ids = found.stored
+    codes, nbits, ids, _ = found.stored
     if found.names is None:
         return _Items(codes, nbits, ids.tolist(), images, vectors, kind="id")
     return _Items(codes, nbits, found.names, images, vectors)

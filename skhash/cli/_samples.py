@@ -126,8 +126,9 @@ def read_codes(path: str) -> Items:
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path))
     if is_index(path):
-        codes, nbits, ids = codes_of_index(path)
-        items, notes = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids)), read_notes(path)
+        codes, nbits, ids, fingerprint = codes_of_index(path)
+        items = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids, fingerprint))
+        notes = read_notes(path)
         if notes.get(IDS_ARE_PATHS):
             items = Items(items.stored._replace(ids=np.arange(len(ids))))
             notes["paths"] = np.array(ids.tolist())
@@ -135,7 +136,7 @@ def read_codes(path: str) -> Items:
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
         how = "Write it with skhash encode."
-        known = ("codes", "nbits", "ids", "factors", "paths", "labels", "label_names", "trained")
+        known = ("codes", "nbits", "fingerprint", "ids", "factors", "paths", "labels", "label_names", "trained")
         notes = read_npz(path, known, "arrays named codes and nbits", how)
         what = "has no codes"
         with _invalid(path, what):
@@ -162,7 +163,9 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
     nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
     if nbits.shape != ():
         raise ValueError(f"`nbits` must be an int. {how}")
-    stored = check_codes(arrays["codes"], nbits.item(), arrays.get("ids"))
+    fingerprint = arrays.get("fingerprint")
+    fingerprint = None if fingerprint is None else fingerprint[()]  # a text, unless it is an array of some
+    stored = check_codes(arrays["codes"], nbits.item(), arrays.get("ids"), fingerprint=fingerprint)
     if factors is not None:
         if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
             raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")

@@ -46,8 +46,10 @@ from skhash.neighbors.checks import (
 )
 from skhash.neighbors.items import Items
 from skhash.neighbors.search import SearchPlan
+from skhash.persistence.fingerprint import are_other, known_fingerprint
 from skhash.unwrap import (
     check_has_real_queries,
+    find_function,
     find_hasher,
     item_factors,
     packed_codes,
@@ -141,6 +143,7 @@ class HammingNeighbors(BaseEstimator):
     }
 
     _items: Items
+    _function: Any  # of the hasher, which has made the codes; None if it has none
     _code_search: Any  # ApproximateIndex, DeviceCodes, or None
 
     def __init__(
@@ -217,6 +220,7 @@ class HammingNeighbors(BaseEstimator):
         after = self._copy()
         check_features(after, X, hasher, reset=True)
         after.hasher_, after._code_search = hasher, code_search
+        after._function = find_function(hasher)
         after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
         # in one step: if anything fails or is interrupted, the previous fit stays complete
         self.__dict__ = after.__dict__
@@ -252,6 +256,7 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         items = self._fitted_items()
+        self._check_hasher()
         new_ids = checked_ids(ids, n_samples(X), items)
         packed = self._encode_more(X)
         factors = None if items.factors is None else item_factors(self.hasher_, X)
@@ -649,8 +654,8 @@ class HammingNeighbors(BaseEstimator):
         check_parameters(self)
 
     def _take_items(self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None) -> None:
-        """Hold the items of a file."""
-        self._items = Items.of(codes, ids, factors)
+        """Hold the items of a file, whose codes the hasher has made."""
+        self._items, self._function = Items.of(codes, ids, factors), find_function(self.hasher_)
 
     def _take_vectors(self, vectors: Any) -> None:
         """Hold original vectors of the items; ValueError if they are none."""
@@ -691,6 +696,18 @@ class HammingNeighbors(BaseEstimator):
         """Raise ValueError unless samples, of which the hasher makes `nbits` bits, are like the items."""
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._items.codes.nbits, "X", "the items of the index")
+
+    def _check_hasher(self) -> None:
+        """Raise ValueError if the hasher, which may be fitted elsewhere, is not as it was when it made the codes."""
+        function = find_function(self.hasher_)
+        if function is self._function:
+            return
+        made, found = known_fingerprint(self._function), known_fingerprint(function)
+        if are_other(made, found):
+            raise ValueError(
+                "`hasher_` must be the hasher that made the codes of the index, with the fingerprint "
+                f"{made}. Got one with {found} instead, after another fit: fit the index again, too."
+            )
 
     # --- search
 
@@ -777,6 +794,7 @@ class HammingNeighbors(BaseEstimator):
         if X is None:
             codes = items.codes.rows()
         else:
+            self._check_hasher()
             if self.query == "code" or (self.rerank is None and self.candidates is not None):
                 codes = self._encode_more(X)
             if self.query == "real":

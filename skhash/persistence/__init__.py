@@ -8,7 +8,8 @@ metadata under the key "skhash":
 
 A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
 and "fitted" of the first step, and "names" of the two steps. "notes" hold what the command line
-remembers beside it, see :func:`save_with_notes`.
+remembers beside it, see :func:`save_with_notes`. An index has the "fingerprint" of its hasher, see
+:mod:`skhash.persistence.fingerprint`.
 
 What JSON lacks is an object with a key that begins with "$":
 
@@ -47,6 +48,7 @@ from skhash.persistence._hashers import (
 )
 from skhash.persistence.format import Decoder, Encoder, read_file, write_file
 from skhash.persistence.indexes import (
+    FINGERPRINT,
     INDEX_HEADER,
     MAPPED,
     check_index,
@@ -80,7 +82,8 @@ def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     An index is saved with its codes, its identifiers, and its hasher or such a Pipeline. Its original
     vectors are not saved, because they are kept by reference, and neither is another pipeline: pass
-    both to :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors.
+    both to :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors. The `fingerprint_` of the
+    hasher is saved, so that :func:`load` refuses another hasher.
 
     Parameters
     ----------
@@ -190,7 +193,8 @@ def load(
         Where a deep hasher computes; not for other hashers. None takes the saved device,
         or "auto" if that is not available. The device of the search of an index is the saved one, or "auto".
     hasher : estimator, default=None
-        The fitted search, or other Pipeline, that an index was fitted with and that is not saved.
+        The fitted search, or other Pipeline, that an index was fitted with and that is not saved. One with another
+        `fingerprint_` is refused.
     vectors : array of shape (n_samples, n_features), default=None
         The original vectors that an index with `rerank` reads, in the order of its items: those of
         fit, or ``index.vectors_`` after ``add`` or ``remove``. They are kept by reference.
@@ -214,7 +218,7 @@ def load(
         whatever is wrong with it. The message begins with the path.
     ValueError
         If a module, an affinity, a hasher or vectors are missing, not needed or of another
-        shape, or a device is not needed or not available.
+        shape, the hasher is another one than that of the index, or a device is not needed or not available.
 
     Examples
     --------
@@ -267,8 +271,9 @@ def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
             path, f"must hold one of {', '.join((*HASHERS, *INDEXES))}. Got {short(repr(kind))} instead."
         )
     required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
+    optional = {NOTES} | ({FINGERPRINT} if kind in INDEXES else set())
     steps = header.keys() & FIRST_STEPS.keys()
-    if header.keys() - steps - {NOTES} != required or len(steps) > (kind in HASHERS):
+    if header.keys() - steps - optional != required or len(steps) > (kind in HASHERS):
         raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -13,15 +13,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
 from skhash._files import check_writable, explained
-from skhash._validation import qualified_name
-from skhash.persistence.identity import digest
 
 try:
     import fcntl
@@ -119,16 +117,6 @@ class RecordFile:
             f"`out` has an unfinished part of another encoding: {reason}. Remove {self._part} to begin again, or "
             "choose another file."
         )
-
-
-def hasher_digest(hasher: Any) -> str:
-    """Digest of the function of a fitted hasher, which decides its codes."""
-    function = hasher.function_
-    try:
-        state = function.arrays()
-    except TypeError:  # it has no form of arrays
-        state = function
-    return digest([qualified_name(function), state], "hasher")
 
 
 def _open_alone(path: Path) -> BinaryIO:

@@ -28,12 +28,15 @@ from skhash.persistence._hashers import (
     is_hasher,
     is_pipeline,
 )
+from skhash.persistence.fingerprint import are_other, checked_fingerprint, known_fingerprint
 from skhash.persistence.format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
 from skhash.registry import FIRST_STEPS, INDEXES, import_class
-from skhash.unwrap import find_hasher
+from skhash.unwrap import find_function, find_hasher
 
 #: keys that the JSON of an index has, too
 INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items"})
+#: key of the JSON of an index whose hasher has a fingerprint
+FINGERPRINT = "fingerprint"
 #: tensors that `load` does not read but map
 MAPPED = ("blocks", "ids_")
 #: bytes of codes and identifiers of an index that `load` always compares with their checksums
@@ -69,7 +72,9 @@ def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
-    return {
+    index._check_hasher()
+    fingerprint = known_fingerprint(index._function)
+    return ({} if fingerprint is None else {FINGERPRINT: fingerprint}) | {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
         "fitted": {name: encoder.encode(getattr(index, name), f"fitted.{name}") for name in names},
         "hasher": hasher,
@@ -96,7 +101,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     require(type(header["frozen"]) is bool, "frozen", "a bool", header["frozen"])
     if params.get("device") is not None:
         params["device"] = available_device(params["device"], None)
-    hasher = _fitted_hasher(header, decoder, device)
+    fingerprint = checked_fingerprint(header.get(FINGERPRINT))
+    hasher = _fitted_hasher(header, decoder, device, fingerprint)
     if hasher is not None and header["frozen"] and not isinstance(hasher, FrozenEstimator):
         hasher = FrozenEstimator(hasher)
     index = kind(None if hasher is None else clone(hasher), **params)
@@ -114,8 +120,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     return index
 
 
-def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[Any]]:
-    """Packed codes of a saved index, their number of bits, and the identifiers, without its hasher and its vectors."""
+def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[Any], str | None]:
+    """Packed codes of a saved index, number of bits, identifiers and fingerprint, without its hasher and vectors."""
     header, tensors = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
         arrays = map_tensors(path, header, header["mapped"])
@@ -125,7 +131,8 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
         texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
         ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, codes.n_items)
         require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
-    return codes.rows(), codes.nbits, ids
+        fingerprint = checked_fingerprint(header.get(FINGERPRINT))
+    return codes.rows(), codes.nbits, ids, fingerprint
 
 
 def check_index(index: Any) -> None:
@@ -158,7 +165,7 @@ def check_index(index: Any) -> None:
         raise ValueError("`factors_` must be missing unless the hasher has factors.")
 
 
-def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
+def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any, fingerprint: str | None) -> Any:
     """Hasher in the file, or the one that was passed to `load`."""
     saved, given = header["hasher"], decoder.given["hasher"]
     if isinstance(saved, dict) and "class" in saved:
@@ -179,6 +186,11 @@ def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any
             f"`hasher` must be given, as load(path, hasher=...): the one of the index in {decoder.path}, a fitted "
             f"{short(saved['$given'])} of {short(header['nbits'])} bits, was not saved. Got "
             f"{None if given is None else f'a {qualified_name(given)} of {nbits} bits'} instead."
+        )
+    if are_other(found := known_fingerprint(find_function(given)), fingerprint):
+        raise ArgumentError(
+            f"`hasher` must be the one that made the codes of the index in {decoder.path}, with the fingerprint "
+            f"{fingerprint}. Got one with {found} instead. Load that hasher, or fit the index again with this one."
         )
     return given
 

@@ -1,4 +1,4 @@
-"""Codes as Arrow tables, for Parquet and LanceDB. The number of bits is metadata of the schema."""
+"""Codes as Arrow tables, for Parquet and LanceDB. The number of bits and the fingerprint are metadata of the schema."""
 
 from typing import Any
 
@@ -7,16 +7,26 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
+from skhash.persistence.fingerprint import checked_fingerprint
 from skhash.stores.stored_codes import StoredCodes, check_codes
 
-_NBITS = b"skhash.nbits"
+_NBITS, _FINGERPRINT = b"skhash.nbits", b"skhash.fingerprint"
 
 
 def as_table(stored: StoredCodes, column: Any) -> Any:
     """Table of the identifiers and a column of the codes."""
     arrow = library("pyarrow", "pyarrow", "Arrow tables")
     ids = arrow.array(stored.ids, arrow.string() if is_text(stored.ids) else arrow.int64())
-    return arrow.table({"id": ids, "code": column}).replace_schema_metadata({_NBITS: str(stored.nbits)})
+    metadata = {_NBITS: str(stored.nbits)}
+    if stored.fingerprint is not None:
+        metadata[_FINGERPRINT] = stored.fingerprint
+    return arrow.table({"id": ids, "code": column}).replace_schema_metadata(metadata)
+
+
+def fingerprint_of_schema(schema: Any) -> str | None:
+    """Fingerprint in the metadata of a schema; ValueError for another text."""
+    found = (schema.metadata or {}).get(_FINGERPRINT)
+    return checked_fingerprint(None if found is None else found.decode(errors="replace"))
 
 
 def from_table(table: Any) -> StoredCodes:
@@ -26,7 +36,7 @@ def from_table(table: Any) -> StoredCodes:
     codes = _bytes_of(table.column("code").combine_chunks())
     nbits = int((table.schema.metadata or {}).get(_NBITS, 8 * codes.shape[1]))
     ids = table.column("id") if "id" in table.column_names else None
-    return check_codes(codes, nbits, ids)
+    return check_codes(codes, nbits, ids, fingerprint=fingerprint_of_schema(table.schema))
 
 
 def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:

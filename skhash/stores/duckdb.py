@@ -10,8 +10,11 @@ from skhash._libraries import library
 from skhash.stores.stored_codes import (
     StoredCodes,
     check_codes,
+    check_same_hasher,
+    fingerprint_note,
     from_strings,
     no_such_table,
+    noted_fingerprint,
     quoted,
     table_exists,
 )
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
 #: columns of a table: checked before any other statement, because an error aborts the caller's transaction
 _COLUMNS = "SELECT lower(column_name) FROM duckdb_columns() WHERE lower(table_name) = lower(?)"
 _IS_READ = "in_search_path(database_name, schema_name)"
+#: comments on the tables of a name, that of the table which is read first
+_COMMENTS = (
+    f"SELECT comment FROM duckdb_tables() WHERE lower(table_name) = lower(?) AND {_IS_READ}"
+    " ORDER BY database_name != 'temp', list_position(current_schemas(false), schema_name),"
+    " database_name != current_database()"
+)
 _IS_WRITTEN = (
     "(database_name = 'temp' OR (lower(database_name), lower(schema_name))"
     " = (lower(current_database()), lower(current_schema())))"
@@ -35,6 +44,7 @@ def to_duckdb(
     *,
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
+    fingerprint: str | None = None,
 ) -> None:
     """Create a DuckDB table of codes, with the columns ``id BIGINT``, or ``id VARCHAR`` for text, and ``code BIT``.
 
@@ -53,6 +63,8 @@ def to_duckdb(
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None numbers the codes from 0.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes. It is kept in the comment on the table.
 
     Raises
     ------
@@ -73,21 +85,25 @@ def to_duckdb(
     [(7, 1)]
     """
     library("duckdb", "duckdb", "to_duckdb")
-    stored = check_codes(codes, nbits, ids)
+    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
     name = quoted(table)
     if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # or a temporary one hides it
         raise table_exists(table)
     packed = np.array([code.tobytes() for code in stored.codes], dtype=object)
     connection.register("skhash_codes", {"id": stored.ids, "code": packed})
-    try:  # one statement, which writes all rows or none
+    try:  # one statement writes all rows or none
         bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
         kind = "VARCHAR" if is_text(stored.ids) else "BIGINT"
         connection.execute(f"CREATE TABLE {name} AS SELECT id::{kind} AS id, {bits} AS code FROM skhash_codes")
+        if note := fingerprint_note(stored):
+            connection.execute(f"COMMENT ON TABLE {name} IS '{note}'")
     finally:
         connection.unregister("skhash_codes")
 
 
-def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -> StoredCodes:
+def from_duckdb(
+    connection: "duckdb.DuckDBPyConnection", table: str = "codes", *, fingerprint: str | None = None
+) -> StoredCodes:
     """Codes of a DuckDB table.
 
     Parameters
@@ -97,6 +113,8 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     table : str, default="codes"
         Name of a table with the columns ``id`` and ``code BIT``, all codes of one length. Where codes are lists of
         bytes, write them by ``COPY codes TO 'codes.parquet'``, and read them by :func:`from_parquet`.
+    fingerprint : str, default=None
+        ``fingerprint_`` of a hasher, which refuses codes with another one. None takes any codes.
 
     Returns
     -------
@@ -108,7 +126,8 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     ImportError
         If duckdb is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are neither ints nor text.
+        If there is no such table, it has no codes, or codes of several lengths or of a hasher with another
+        `fingerprint`, or its ids are neither ints nor text.
 
     Examples
     --------
@@ -117,11 +136,16 @@ def from_duckdb(connection: "duckdb.DuckDBPyConnection", table: str = "codes") -
     >>> connection = duckdb.connect()
     >>> to_duckdb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_duckdb(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), fingerprint=None)
     """
     library("duckdb", "duckdb", "from_duckdb")
     name = quoted(table)
     columns = {column for (column,) in connection.execute(f"{_COLUMNS} AND {_IS_READ}", [table]).fetchall()}
     if missing := {"id", "code"} - columns:
         raise no_such_table(table, f'column "{max(missing)}" does not exist' if columns else "it does not exist")
-    return from_strings(connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall(), table)
+    comments = connection.execute(_COMMENTS, [table]).fetchall()
+    found = noted_fingerprint(comments[0][0] if comments else None)
+    check_same_hasher(found, fingerprint, table)
+    rows = connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
+    return from_strings(rows, table)._replace(fingerprint=found)

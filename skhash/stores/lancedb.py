@@ -1,12 +1,12 @@
-"""LanceDB: lists of bytes, padded to whole bytes. The number of bits is in the metadata of the schema."""
+"""LanceDB: lists of bytes, padded to whole bytes. The metadata of the schema has the number of bits."""
 
 from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash.stores._arrow import as_table, from_table
-from skhash.stores.stored_codes import StoredCodes, check_codes, check_table
+from skhash.stores._arrow import as_table, fingerprint_of_schema, from_table
+from skhash.stores.stored_codes import StoredCodes, check_codes, check_same_hasher, check_table
 
 if TYPE_CHECKING:
     import lancedb
@@ -19,6 +19,7 @@ def to_lancedb(
     *,
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
+    fingerprint: str | None = None,
 ) -> "lancedb.table.Table":
     """Create a LanceDB table of codes, with the columns ``id`` and ``code``.
 
@@ -36,6 +37,8 @@ def to_lancedb(
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None numbers the codes from 0.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes. It is kept in the metadata of the schema.
 
     Returns
     -------
@@ -63,12 +66,14 @@ def to_lancedb(
     [(7, 1.0)]
     """
     arrow = library("pyarrow", "pyarrow", "to_lancedb")
-    stored = check_codes(codes, nbits, ids)
+    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
     column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.codes.ravel()), stored.codes.shape[1])
     return connection.create_table(check_table(table), as_table(stored, column))
 
 
-def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> StoredCodes:
+def from_lancedb(
+    connection: "lancedb.DBConnection", table: str = "codes", *, fingerprint: str | None = None
+) -> StoredCodes:
     """Codes of a LanceDB table.
 
     Parameters
@@ -78,6 +83,8 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     table : str, default="codes"
         Name of a table with a column ``code`` of bytes or of lists of integers from 0 to 255, all of one length, and
         optionally a column ``id``.
+    fingerprint : str, default=None
+        ``fingerprint_`` of a hasher, which refuses codes with another one. None takes any codes.
 
     Returns
     -------
@@ -88,7 +95,8 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     Raises
     ------
     ValueError
-        If there is no such table or column, or it holds nulls, other values or several lengths.
+        If there is no such table or column, or it holds nulls, other values or several lengths, or codes of a hasher
+        with another `fingerprint`.
 
     Examples
     --------
@@ -98,6 +106,9 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes") -> St
     >>> connection = lancedb.connect(tempfile.mkdtemp())
     >>> table = to_lancedb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_lancedb(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), fingerprint=None)
     """
-    return from_table(connection.open_table(table).to_arrow())
+    found = connection.open_table(table)
+    check_same_hasher(fingerprint_of_schema(found.schema), fingerprint, table)
+    return from_table(found.to_arrow())

@@ -1,4 +1,4 @@
-"""Parquet: a column of bytes, padded to whole bytes. The number of bits is in the metadata of the file."""
+"""Parquet: a column of bytes, padded to whole bytes. The metadata of the file has the number of bits."""
 
 import os
 
@@ -8,7 +8,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
 from skhash.exceptions import InvalidFileError
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores.stored_codes import StoredCodes, check_codes
+from skhash.stores.stored_codes import StoredCodes, check_codes, check_same_hasher
 
 
 def to_parquet(
@@ -17,6 +17,7 @@ def to_parquet(
     *,
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
+    fingerprint: str | None = None,
 ) -> None:
     """Write codes to a Parquet file, with the columns ``id`` and ``code``.
 
@@ -30,6 +31,8 @@ def to_parquet(
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None numbers the codes from 0.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes. It is kept in the metadata of the file.
 
     Raises
     ------
@@ -53,14 +56,14 @@ def to_parquet(
     arrow = library("pyarrow", "pyarrow", "to_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "to_parquet")
     check_writable(path)
-    stored = check_codes(codes, nbits, ids)
+    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
     n, n_bytes = stored.codes.shape
     column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
     with write_atomically(path) as file:
         parquet.write_table(as_table(stored, column), file)
 
 
-def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
+def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None) -> StoredCodes:
     """Codes of a Parquet file.
 
     Parameters
@@ -68,6 +71,8 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     path : path-like
         A file with a column ``code`` of bytes or of lists of integers from 0 to 255, all of one length, and optionally
         a column ``id``.
+    fingerprint : str, default=None
+        ``fingerprint_`` of a hasher, which refuses codes with another one. None takes any codes.
 
     Returns
     -------
@@ -81,6 +86,8 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
         If pyarrow is not installed.
     InvalidFileError
         If the file is damaged or has no such column, or one with nulls, other values or several lengths.
+    ValueError
+        If the codes are those of a hasher with another `fingerprint`.
     FileNotFoundError
         If there is no file.
 
@@ -92,12 +99,15 @@ def from_parquet(path: str | os.PathLike[str]) -> StoredCodes:
     >>> path = Path(tempfile.mkdtemp()) / "codes.parquet"
     >>> to_parquet([[0, 0, 1], [1, 1, 1]], path, ids=[7, 8])
     >>> from_parquet(path)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), fingerprint=None)
     """
     arrow = library("pyarrow", "pyarrow", "from_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "from_parquet")
     with open(os.path.expanduser(path), "rb") as file:
         try:
-            return from_table(parquet.read_table(file))
+            stored = from_table(parquet.read_table(file))
         except (arrow.ArrowException, ValueError, OSError) as error:
             raise InvalidFileError(path, f"has no codes: {' '.join(str(error).split())}") from error
+    check_same_hasher(stored.fingerprint, fingerprint, os.fspath(path))
+    return stored

@@ -10,9 +10,12 @@ from skhash.stores.stored_codes import (
     StoredCodes,
     bit_strings,
     check_codes,
+    check_same_hasher,
     check_table,
+    fingerprint_note,
     from_strings,
     no_such_table,
+    noted_fingerprint,
     table_exists,
 )
 
@@ -30,6 +33,7 @@ def to_pgvector(
     *,
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
+    fingerprint: str | None = None,
 ) -> None:
     """Create a PostgreSQL table of codes, with the columns ``id bigint``, or ``id text``, and ``code bit(nbits)``.
 
@@ -48,6 +52,8 @@ def to_pgvector(
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None numbers the codes from 0.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes. It is kept in the comment on the table.
 
     Raises
     ------
@@ -76,7 +82,7 @@ def to_pgvector(
     psycopg = library("psycopg", "psycopg[binary]", "to_pgvector")
     from psycopg import rows, sql
 
-    stored = check_codes(codes, nbits, ids)
+    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
     lines = _copied(stored.ids)
     name = sql.Identifier(check_table(table))
     kind = sql.SQL("text" if is_text(stored.ids) else "bigint")
@@ -89,6 +95,8 @@ def to_pgvector(
             cursor.execute(create.format(name, kind, sql.Literal(stored.nbits)))
         except psycopg.errors.DuplicateTable as error:
             raise table_exists(table) from error
+        if note := fingerprint_note(stored):
+            cursor.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, sql.Literal(note)))
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
             for start in range(0, len(stored.codes), _BATCH):
                 part = slice(start, start + _BATCH)
@@ -103,7 +111,9 @@ def _copied(ids: npt.NDArray[Any]) -> list[Any]:
     return [text.translate(_ESCAPED) for text in ids] if is_text(ids) else ids.tolist()
 
 
-def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> StoredCodes:
+def from_pgvector(
+    connection: "psycopg.Connection", table: str = "codes", *, fingerprint: str | None = None
+) -> StoredCodes:
     """Codes of a PostgreSQL table.
 
     Parameters
@@ -112,6 +122,8 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
         What ``psycopg.connect`` returns. If no transaction is open, none is left open.
     table : str, default="codes"
         Name of a table with the columns ``id`` and ``code bit(n)``.
+    fingerprint : str, default=None
+        ``fingerprint_`` of a hasher, which refuses codes with another one. None takes any codes.
 
     Returns
     -------
@@ -123,7 +135,8 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     ImportError
         If psycopg is not installed.
     ValueError
-        If there is no such table, it has no codes, or codes of several lengths, or its ids are neither ints nor text.
+        If there is no such table, it has no codes, or codes of several lengths or of a hasher with another
+        `fingerprint`, or its ids are neither ints nor text.
 
     Examples
     --------
@@ -134,19 +147,25 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes") -> Sto
     >>> connection = psycopg.connect(server.get_uri(), autocommit=True)
     >>> to_pgvector([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_pgvector(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), fingerprint=None)
     >>> connection.close()
     >>> server.cleanup()
     """
     psycopg = library("psycopg", "psycopg[binary]", "from_pgvector")
     from psycopg import rows, sql
 
-    select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(sql.Identifier(check_table(table)))
+    name = sql.Identifier(check_table(table))
+    select = sql.SQL("SELECT id, code::text FROM {} ORDER BY id").format(name)
+    comment = sql.SQL("SELECT obj_description(to_regclass({}), 'pg_class')")
     try:
         with connection.transaction(), connection.cursor(row_factory=rows.tuple_row) as cursor:
+            literal = sql.Literal(name.as_string(connection))
+            ((text,),) = cursor.execute(comment.format(literal)).fetchall()
+            check_same_hasher(noted_fingerprint(text), fingerprint, table)
             found = cursor.execute(select).fetchall()
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
         raise no_such_table(table, error) from error
     if found and isinstance(found[0][0], str):
         found.sort(key=lambda row: str(row[0]))  # each database orders text by a language of its own
-    return from_strings(found, table)
+    return from_strings(found, table)._replace(fingerprint=noted_fingerprint(text))

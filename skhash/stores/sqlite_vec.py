@@ -7,12 +7,27 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.stores.stored_codes import StoredCodes, check_codes, columns_of, no_such_table, quoted, table_exists
+from skhash.stores.stored_codes import (
+    StoredCodes,
+    check_codes,
+    check_same_hasher,
+    columns_of,
+    fingerprint_note,
+    no_such_table,
+    noted_fingerprint,
+    quoted,
+    table_exists,
+)
 
 if TYPE_CHECKING:
     import apsw
 
 _MAX_BITS = 8192  # the limit of a column of sqlite-vec
+#: SQL of the tables of a name, a temporary one first, as it is read
+_SQL = (
+    "SELECT sql FROM temp.sqlite_schema WHERE name = :table COLLATE NOCASE UNION ALL "
+    "SELECT sql FROM main.sqlite_schema WHERE name = :table COLLATE NOCASE"
+)
 
 
 def to_sqlite_vec(
@@ -22,6 +37,7 @@ def to_sqlite_vec(
     *,
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
+    fingerprint: str | None = None,
 ) -> None:
     """Create a sqlite-vec table of codes, with the columns ``id`` and ``code bit[n]``, n a multiple of 8.
 
@@ -40,6 +56,8 @@ def to_sqlite_vec(
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None numbers the codes from 0.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes. It is kept in a comment in the SQL that creates the table.
 
     Raises
     ------
@@ -63,7 +81,7 @@ def to_sqlite_vec(
     [(7, 1.0)]
     """
     cursor = _cursor(connection)
-    stored = check_codes(codes, nbits, ids)
+    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
     name, width = quoted(table), 8 * stored.codes.shape[1]
     if width > _MAX_BITS:
         raise ValueError(f"`codes` must have at most {_MAX_BITS} bits in sqlite-vec. Got {stored.nbits} instead.")
@@ -72,12 +90,16 @@ def to_sqlite_vec(
         raise table_exists(table)
     with connection:  # a transaction
         kind = "TEXT" if is_text(stored.ids) else "INTEGER"
-        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}])")
+        note = fingerprint_note(stored)
+        comment = f" /* {note} */" if note else ""  # SQLite keeps it, and hides it from sqlite-vec
+        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}]{comment})")
         rows = ((i, code.tobytes()) for i, code in zip(stored.ids.tolist(), stored.codes, strict=True))
         cursor.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
 
 
-def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbits: int | None = None) -> StoredCodes:
+def from_sqlite_vec(
+    connection: "apsw.Connection", table: str = "codes", *, nbits: int | None = None, fingerprint: str | None = None
+) -> StoredCodes:
     """Codes of a sqlite-vec table.
 
     Parameters
@@ -88,6 +110,8 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
         Name of a table with the columns ``id`` and ``code bit[n]``.
     nbits : int, default=None
         Number of bits of a code. None takes all bits of the column, a multiple of 8.
+    fingerprint : str, default=None
+        ``fingerprint_`` of a hasher, which refuses codes with another one. None takes any codes.
 
     Returns
     -------
@@ -102,7 +126,8 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
         If `connection` is not one of apsw.
     ValueError
         If there is no such table, it has no codes, or codes of several lengths or of another type than bit, its ids
-        are neither ints nor text, or `nbits` does not fit it.
+        are neither ints nor text, `nbits` does not fit it, or the codes are those of a hasher with another
+        `fingerprint`.
 
     Examples
     --------
@@ -111,10 +136,14 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
     >>> connection = apsw.Connection(":memory:")
     >>> to_sqlite_vec([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_sqlite_vec(connection, nbits=3)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3, ids=array([7, 8]))
+    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), fingerprint=None)
     """
     cursor, apsw = _cursor(connection), library("apsw", "apsw", "from_sqlite_vec")
     name = quoted(table)
+    texts = cursor.execute(_SQL, {"table": table}).fetchall()
+    found = noted_fingerprint(texts[0][0] if texts else None)
+    check_same_hasher(found, fingerprint, table)
     try:
         rows = cursor.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
     except apsw.SQLError as error:
@@ -126,7 +155,7 @@ def from_sqlite_vec(connection: "apsw.Connection", table: str = "codes", *, nbit
             raise ValueError(f"`table` must have codes of type bit. Got {', '.join(sorted(kinds))} in {table!r}.")
     ids, codes = columns_of(rows, bytes, table)
     packed = np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), -1)
-    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table)
+    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table, found)
 
 
 def _cursor(connection: "apsw.Connection") -> "apsw.Cursor":

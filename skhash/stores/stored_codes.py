@@ -1,5 +1,6 @@
 """What all stores share: checked codes with identifiers, and names of tables."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from skhash._ids import MAX_ID, is_text
 from skhash.codes import unpack
 from skhash.codes.bits import as_packed
 from skhash.neighbors.checks import checked_ids
+from skhash.persistence.fingerprint import N_DIGITS, are_other, checked_fingerprint
 
 
 class StoredCodes(NamedTuple):
@@ -23,6 +25,8 @@ class StoredCodes(NamedTuple):
         Number of bits of a code.
     ids : ndarray of shape (n,), int64, or object for text
         Identifiers of the items; uint64 if an index of usearch has keys that an int64 cannot hold.
+    fingerprint : str or None
+        ``fingerprint_`` of the hasher that made the codes; None if the store has none.
 
     Examples
     --------
@@ -38,6 +42,7 @@ class StoredCodes(NamedTuple):
     codes: npt.NDArray[np.uint8]
     nbits: int
     ids: npt.NDArray[Any]
+    fingerprint: str | None = None
 
 
 def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
@@ -70,10 +75,13 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
     return [str(code, "ascii") for code in (bits + ord("0")).view(f"S{bits.shape[1]}")[:, 0]]
 
 
-def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes") -> StoredCodes:
+def check_codes(
+    codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes", fingerprint: Any = None
+) -> StoredCodes:
     """Checked codes with their identifiers; None for `ids` numbers the codes from 0."""
+    fingerprint = checked_fingerprint(fingerprint)
     packed, nbits = as_packed(codes, nbits, name)
-    stored = StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)))
+    stored = StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)), fingerprint)
     if is_text(stored.ids):
         try:
             "".join(stored.ids).encode()
@@ -81,6 +89,26 @@ def check_codes(codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "
             wrong = next(text for text in stored.ids if text.encode(errors="replace").decode() != text)
             raise ValueError(f"`ids` must be text that UTF-8 can hold. Got {wrong!r}. Replace it.") from error
     return stored
+
+
+def check_same_hasher(found: str | None, fingerprint: str | None, place: str) -> None:
+    """Raise ValueError if the fingerprint in a store is not the one that its codes must have."""
+    if are_other(found, checked_fingerprint(fingerprint)):
+        raise ValueError(
+            f"`fingerprint` must be that of the hasher that made the codes in {place!r}, {found}. Got {fingerprint} "
+            "instead. Load that hasher, or encode the items again with yours and store these codes."
+        )
+
+
+def fingerprint_note(stored: StoredCodes) -> str | None:
+    """Comment on a table that holds codes of a hasher with a fingerprint."""
+    return None if stored.fingerprint is None else f"skhash.fingerprint={stored.fingerprint}"
+
+
+def noted_fingerprint(comment: str | None) -> str | None:
+    """Fingerprint in a comment, which may have other text beside it."""
+    found = re.search(rf"skhash\.fingerprint=([0-9a-f]{{{N_DIGITS}}})", comment or "")
+    return None if found is None else found[1]
 
 
 def check_whole(ids: npt.NDArray[Any], store: str) -> None:

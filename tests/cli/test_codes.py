@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher, TALRHasher
 from skhash.cli import main
 from skhash.neighbors import HammingNeighbors
-from skhash.persistence import save
+from skhash.persistence import load, save
 from skhash.stores import from_duckdb, from_faiss, from_lancedb, from_parquet, from_sqlite_vec, from_usearch, to_parquet
 
 
@@ -348,6 +348,49 @@ def test_parquet_files_are_files_of_codes(files, tmp_path):
     assert main(["search", f"{files}/itq", out, f"{files}/queries.npy"]) == 0
 
 
+def test_codes_of_another_hasher_are_refused(files, itq, digits, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    codes, parquet, other = f"{files}/codes.npz", f"{tmp_path}/codes.parquet", f"{tmp_path}/other"
+    assert main(["export", codes, "--to", "parquet", "--out", parquet]) == 0
+    assert main(["index", f"{files}/itq", codes, "--out", f"{tmp_path}/index"]) == 0
+    assert main(["export", f"{tmp_path}/index", "--to", "parquet", "--out", f"{tmp_path}/again.parquet"]) == 0
+    fingerprint = str(np.load(codes)["fingerprint"])
+    assert fingerprint == itq.fingerprint_ == load(f"{tmp_path}/index").hasher_.fingerprint_
+    assert from_parquet(parquet).fingerprint == from_parquet(f"{tmp_path}/again.parquet").fingerprint == fingerprint
+    hasher = ITQHasher(12, random_state=0).fit(digits.X[9:])
+    save(hasher, other)
+    capsys.readouterr()
+    for data in (codes, parquet):
+        for command in (
+            ["search", other, data, f"{files}/queries.npy"],
+            ["index", other, data, "--out", f"{tmp_path}/new"],
+        ):
+            assert main(command) == 2
+            assert capsys.readouterr().err == (
+                f"skhash: error: {data} must have the codes of {other}, which has the fingerprint "
+                f"{hasher.fingerprint_}. Got those of a hasher with {fingerprint}. Encode the samples again: "
+                f"skhash encode {other} DATA --out CODES.\n"
+            )
+        assert main(["search", f"{files}/itq", data, f"{files}/queries.npy"]) == 0
+    with np.load(codes) as arrays:
+        plain = {name: arrays[name] for name in ("codes", "nbits")}
+    np.savez(f"{tmp_path}/plain.npz", **plain)
+    assert main(["search", other, f"{tmp_path}/plain.npz", f"{files}/queries.npy"]) == 0
+
+
+@pytest.mark.parametrize("store", ["faiss", "usearch"])
+def test_the_fingerprint_of_a_file_without_text_is_beside_it(store, files, itq, tmp_path, capsys):
+    pytest.importorskip(store)
+    out, beside = f"{tmp_path}/index", tmp_path / "index.fingerprint"
+    assert main(["export", f"{files}/codes.npz", "--to", store, "--out", out]) == 0
+    assert beside.read_text() == itq.fingerprint_
+    assert f"Fingerprint of the hasher: {beside}\n" in capsys.readouterr().out
+    with np.load(files / "codes.npz") as arrays:
+        np.savez(tmp_path / "plain.npz", codes=arrays["codes"], nbits=arrays["nbits"])
+    assert main(["export", f"{tmp_path}/plain.npz", "--to", store, "--out", out]) == 0
+    assert not beside.exists()
+
+
 def test_faiss_file(files, tmp_path):
     faiss = pytest.importorskip("faiss")
     packed = np.load(files / "codes.npz")["codes"]
@@ -364,7 +407,7 @@ def test_usearch_file(files, tmp_path):
 
 
 @pytest.mark.parametrize("store", ["duckdb", "sqlite-vec", "lancedb"])
-def test_tables(store, files, tmp_path, capsys):
+def test_tables(store, files, itq, tmp_path, capsys):
     library = pytest.importorskip({"sqlite-vec": "apsw"}.get(store, store))
     out = str(tmp_path / "db")
     command = ["export", f"{files}/codes.npz", "--to", store, "--out", out]
@@ -376,11 +419,13 @@ def test_tables(store, files, tmp_path, capsys):
     packed = np.load(files / "codes.npz")["codes"]
     if store == "duckdb":
         with library.connect(out) as connection:
-            assert_array_equal(from_duckdb(connection, "mine").codes, packed)
+            stored = from_duckdb(connection, "mine")
     elif store == "sqlite-vec":
-        assert_array_equal(from_sqlite_vec(library.Connection(out), "mine", nbits=12).codes, packed)
+        stored = from_sqlite_vec(library.Connection(out), "mine", nbits=12)
     else:
-        assert_array_equal(from_lancedb(library.connect(out), "mine").codes, packed)
+        stored = from_lancedb(library.connect(out), "mine")
+    assert_array_equal(stored.codes, packed)
+    assert stored.fingerprint == itq.fingerprint_
 
 
 @pytest.mark.parametrize("store", ["duckdb", "sqlite-vec"])

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from skhash import ITQHasher, LSHHasher, PCAHasher, StructHashHasher
+from skhash import ITQHasher, LSHHasher, PCAHasher, StructHashHasher, TALRHasher
 from skhash.codes import pack
 from skhash.exceptions import InvalidFileError
 from skhash.features import PretrainedFeatures
@@ -96,9 +96,16 @@ def test_vectors_and_other_pipelines_are_passed_again(few, tmp_path):
     assert_same_neighbors(load(path, hasher=index.hasher_, vectors=few.X), index, few.X_query)
     assert load(path, hasher=index.hasher_, vectors=few.X).vectors_ is few.X
     other = clone(index.hasher_).set_params(itqhasher__nbits=8).fit(few.X)
+    refitted, fingerprint = clone(index.hasher_).fit(few.X[10:]), index.hasher_[-1].fingerprint_
+    assert_same_neighbors(load(path, hasher=clone(index.hasher_).fit(few.X), vectors=few.X), index, few.X_query)
     for options, message in [
         ({}, r"`hasher` must be given, as load\(path, hasher=.*Pipeline of 20 bits"),
         ({"hasher": other}, "of 20 bits.* of 8 bits"),
+        (
+            {"hasher": refitted},
+            rf"`hasher` must be the one that made the codes of the index in .*, with the fingerprint {fingerprint}\. "
+            rf"Got one with {refitted[-1].fingerprint_} instead\. Load that hasher, or fit the index again",
+        ),
         (
             {"hasher": index.hasher_},
             r"`vectors` must be given, as load\(path, vectors=.*numpy\.save\(file, index\.vectors_\)",
@@ -118,6 +125,40 @@ def test_vectors_and_other_pipelines_are_passed_again(few, tmp_path):
     save(clone(ITQ).fit(few.X), path)
     with pytest.raises(ValueError, match=r"`check_codes` must be None: the hasher in .* needs none"):
         load(path, check_codes=True)
+
+
+@pytest.mark.parametrize("change", [lambda h, X, y: h.fit(X[9:], y[9:]), lambda h, X, y: h.partial_fit(X, y)])
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("query", ["code", "real"])
+def test_an_index_refuses_its_hasher_after_another_fit(few, tmp_path, change, is_loaded, query):
+    hasher = TALRHasher(16, n_epochs=1, random_state=0).fit(few.X, few.y)
+    index = HammingNeighbors(FrozenEstimator(hasher), n_neighbors=3, query=query).fit(few.X)
+    if is_loaded:
+        save(index, tmp_path / "index")
+        index = load(tmp_path / "index")
+        hasher = index.hasher_.estimator
+    before, fingerprint, expected = index.codes_, hasher.fingerprint_, index.kneighbors(few.X_query)
+    change(hasher, few.X, few.y)
+    message = rf"`hasher_` must be .*, with the fingerprint {fingerprint}\. Got one with {hasher.fingerprint_} instead"
+    for refused in (
+        lambda: index.kneighbors(few.X_query),
+        lambda: index.add(few.X_query),
+        lambda: save(index, tmp_path / "again"),
+    ):
+        with pytest.raises(ValueError, match=rf"{message}, after another fit: fit the index again, too"):
+            refused()
+    assert_array_equal(index.codes_, before)
+    hasher.fit(few.X, few.y)  # the same function as before
+    assert hasher.fingerprint_ == fingerprint
+    for found, same in zip(index.kneighbors(few.X_query), expected, strict=True):
+        assert_array_equal(found, same)
+
+
+def test_an_index_of_codes_has_no_fingerprint(few, tmp_path):
+    codes, other = clone(ITQ).fit(few.X).encode(few.X), clone(ITQ).fit(few.X[9:]).encode(few.X)
+    index = HammingNeighbors(nbits=20).fit(codes)
+    save(index, tmp_path / "index")
+    assert load(tmp_path / "index").add(other).kneighbors(other, 1)[0].shape == (120, 1)
 
 
 def test_vectors_of_a_changed_index_are_stored_beside_it(few, tmp_path):
@@ -207,6 +248,8 @@ def tensor(name, function):
         (put("params", "n_neighbors", value=0), "n_neighbors"),
         (put("params", "candidates", value=9), "`candidates` must be None unless"),
         (put("frozen", value=1), "`frozen` must be a bool"),
+        (put("fingerprint", value="0" * 15), "`fingerprint` must be None or"),
+        (put("fingerprint", value=["0" * 16]), "`fingerprint` must be None or"),
         (put("hasher", value="ITQHasher"), "`hasher` must be a hasher"),
         (put("hasher", value=None), "`nbits` and `n_features_in_` must be"),
         (put("hasher", "class", value="__all__"), "is damaged"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
 
 from skhash.stores import bit_strings, from_duckdb, to_duckdb
 
@@ -152,3 +152,36 @@ def test_text_identifiers():
         to_duckdb([[0, 1]], connection, "others", ids=["\udcff.png"])
     with pytest.raises(ValueError, match=r"Got 'others': it does not exist"):
         from_duckdb(connection, "others")
+
+
+def test_codes_of_another_hasher_are_refused(tmp_path):
+    path = str(tmp_path / "some.duckdb")
+
+    def write(name, codes, **options):
+        with duckdb.connect(path) as connection:
+            to_duckdb(codes, connection, f"a {name}", **options)
+
+    def read(name, **options):
+        with duckdb.connect(path, read_only=True) as connection:
+            return from_duckdb(connection, f"A {name}", **options)
+
+    assert_same_hasher_only(write, read)
+    with duckdb.connect(path) as connection:
+        for comment in ("'skhash.fingerprint=0'", "'of us'", "NULL"):
+            connection.execute(f'COMMENT ON TABLE "a with" IS {comment}')
+            assert from_duckdb(connection, "a with", fingerprint="0" * 16).fingerprint is None
+        connection.execute(f"COMMENT ON TABLE \"a with\" IS 'ours, skhash.fingerprint={'1' * 16}, of today'")
+        assert from_duckdb(connection, "a with").fingerprint == "1" * 16
+
+
+def test_the_fingerprint_is_that_of_the_table_that_is_read():
+    connection = duckdb.connect()
+    to_duckdb([[0, 1]], connection, fingerprint="0" * 16)
+    connection.execute("CREATE SCHEMA a; SET search_path = 'a,main'")
+    assert from_duckdb(connection).fingerprint == "0" * 16
+    to_duckdb([[1, 1]], connection, fingerprint="1" * 16)
+    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[192]], "1" * 16)
+    connection.execute("SET search_path = 'main,a'")
+    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[64]], "0" * 16)
+    connection.execute("CREATE TEMP TABLE codes AS SELECT 1::BIGINT AS id, '10'::BIT AS code")
+    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[128]], None)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
 
 from skhash.stores import from_lancedb, to_lancedb
 
@@ -78,3 +78,19 @@ def test_text_identifiers(tmp_path):
     assert_same_names(from_lancedb(connection), names)
     search = table.search(codes_of_names()[1], vector_column_name="code").distance_type("hamming")
     assert [item["id"] for item in search.limit(1).to_list()] == ["a"]
+
+
+def test_codes_of_another_hasher_are_refused(tmp_path):
+    connection = lancedb.connect(tmp_path)
+    assert_same_hasher_only(
+        lambda name, codes, **options: to_lancedb(codes, connection, name, **options),
+        lambda name, **options: from_lancedb(connection, name, **options),
+    )
+    table = connection.open_table("with")
+    table.add(table.to_arrow().slice(0, 3))
+    with pytest.raises(ValueError, match="`fingerprint` must be that of"):
+        from_lancedb(connection, "with", fingerprint="0" * 16)
+    wrong = table.to_arrow().replace_schema_metadata({"skhash.fingerprint": "new"})
+    connection.create_table("wrong", wrong)
+    with pytest.raises(ValueError, match=r"`fingerprint` must be None or .* Got 'new'"):
+        from_lancedb(connection, "wrong")

@@ -1,7 +1,7 @@
 """Parquet files keep codes, their number of bits and identifiers."""
 
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, assert_same_names, codes_of_names
+from _stores import LENGTHS, NAMES, Items, K, assert_same_hasher_only, assert_same_names, codes_of_names
 
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -105,3 +105,15 @@ def test_text_identifiers(kind, tmp_path):
     assert table.column("id").type == arrow.string()
     parquet.write_table(table.set_column(0, "id", table.column("id").cast(kind)), path)  # of another program
     assert_same_names(from_parquet(path), names)
+
+
+def test_codes_of_another_hasher_are_refused(tmp_path):
+    assert_same_hasher_only(
+        lambda name, codes, **options: to_parquet(codes, tmp_path / name, **options),
+        lambda name, **options: from_parquet(tmp_path / name, **options),
+    )
+    table = parquet.read_table(tmp_path / "with")
+    for text in (b"", b"0" * 17, b"0" * 15 + b"\n", b"\xff" * 16, b"0" * 1_000_000):
+        parquet.write_table(table.replace_schema_metadata({"skhash.fingerprint": text}), tmp_path / "wrong")
+        with pytest.raises(InvalidFileError, match=r"has no codes: `fingerprint` must be None or .{,400}$"):
+            from_parquet(tmp_path / "wrong")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
 
 from skhash.stores import bit_strings, from_pgvector, to_pgvector
 
@@ -143,3 +143,14 @@ def test_text_identifiers(connection):
     assert connection.execute("SELECT id FROM names WHERE code = B'00000001'").fetchall() == [("a",)]
     with pytest.raises(ValueError, match=r"`ids` must have no zero characters in PostgreSQL\. Got 'a.x00'"):
         to_pgvector([[0, 1]], connection, "others", ids=["a\0"])
+
+
+def test_codes_of_another_hasher_are_refused(connection):
+    assert_same_hasher_only(
+        lambda name, codes, **options: to_pgvector(codes, connection, f'a "{name}"', **options),
+        lambda name, **options: from_pgvector(connection, f'a "{name}"', **options),
+    )
+    (text,) = connection.execute('SELECT obj_description(\'"a ""with"""\'::regclass)').fetchone()
+    assert text == "skhash.fingerprint=" + from_pgvector(connection, 'a "with"').fingerprint
+    connection.execute('COMMENT ON TABLE "a ""with""" IS NULL')
+    assert from_pgvector(connection, 'a "with"', fingerprint="0" * 16).fingerprint is None

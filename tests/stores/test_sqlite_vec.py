@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_names, codes_of_names
+from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
 
 from skhash.stores import from_sqlite_vec, to_sqlite_vec
 
@@ -166,3 +166,29 @@ def test_text_identifiers():
     assert_same_names(from_sqlite_vec(connection), names, is_sorted=True)
     select = "SELECT id FROM codes WHERE code MATCH vec_bit(?) AND k = 1"
     assert connection.execute(select, (b"\1",)).fetchall() == [("a",)]
+
+
+def test_codes_of_another_hasher_are_refused(tmp_path):
+    path = str(tmp_path / "some.db")
+    connection = apsw.Connection(path)
+    assert_same_hasher_only(
+        lambda name, codes, **options: to_sqlite_vec(codes, connection, f'a "{name}"', **options),
+        lambda name, **options: from_sqlite_vec(connection, f'A "{name}"', **options),
+    )
+    connection.close()
+    connection = apsw.Connection(path)
+    stored = from_sqlite_vec(connection, 'a "with"')
+    assert len(stored.fingerprint) == 16
+    query = 'SELECT distance FROM "a ""with""" WHERE code MATCH vec_bit(?) AND k = 1'
+    assert connection.execute(query, (stored.codes[0].tobytes(),)).fetchall() == [(0.0,)]
+    connection.execute('DROP TABLE "a ""with"""')
+    to_sqlite_vec([[0, 1]], connection, 'a "with"')
+    assert from_sqlite_vec(connection, 'a "with"', fingerprint="0" * 16).fingerprint is None
+
+
+def test_the_fingerprint_is_that_of_the_table_that_is_read():
+    connection = apsw.Connection(":memory:")
+    to_sqlite_vec([[0, 1]], connection, fingerprint="0" * 16)
+    connection.execute("CREATE TEMP TABLE codes AS SELECT 1 AS id, x'80' AS code")
+    assert from_sqlite_vec(connection).codes.tolist() == [[128]]
+    assert from_sqlite_vec(connection).fingerprint is None
