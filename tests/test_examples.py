@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot
 from PIL import Image
 from sklearn.utils import Bunch
 
@@ -20,7 +21,9 @@ from skhash import ITQHasher, StructHashHasher
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
+from skhash.displays import PrecisionAtNDisplay, PrecisionRecallDisplay
 from skhash.exceptions import DegenerateCodesWarning
+from skhash.metrics import relevance_histogram
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RECIPES, REPRODUCTIONS = (sorted((EXAMPLES / kind).glob("plot_*.py")) for kind in ("recipes", "reproductions"))
@@ -114,6 +117,16 @@ def test_an_interrupted_full_run_continues(study):
     assert [row["ap"] for row in full.select(method="lsh")] == [0.5, 0.6]
     full.discard(lambda row: row["seed"] == 1)
     assert [(row["seed"], row["method"]) for row in full.stored] == [(0, "itq"), (0, "lsh")]
+
+
+def test_a_curve_is_stored_and_not_printed(study, capsys):
+    full = study("--full", "--seeds", "1")
+    full.run(lambda **setting: {"ap": 0.5, "recall": [0.0, 1.0]}, dataset=["usps"], method=["itq"])
+    (row,) = full.stored
+    assert row["recall"] == [0.0, 1.0]
+    *_, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("usps itq 0.500 ap")
+    assert "[" not in line
 
 
 def test_a_fresh_run_measures_again_and_stores_elsewhere(study, monkeypatch, tmp_path):
@@ -315,6 +328,67 @@ def test_a_zero_shot_split_shares_no_class(reproductions):
         assert [label[sample.tobytes()] for sample in split[f"X_{part}"]] == classes.tolist(), "of the same samples"
     assert split.X_database is data.X_database
     assert len(data.y_train) > len(split.y_train), "the given split is not changed"
+
+
+def test_measured_curves_are_those_of_the_displays(reproductions):
+    figures, data = reproductions("_figures"), load_dataset("digits")
+    hasher = ITQHasher(16, random_state=0).fit(data.X_train)
+    row = figures.measure_curves(hasher, data, curves=True)
+    assert row["ap"] == pytest.approx(common.rank(hasher, data, ["ap"])["ap"], abs=1e-12)
+    H = relevance_histogram(
+        hasher.transform(data.X_query), hasher.transform(data.X_database), data.y_query, data.y_database
+    )
+    curve = PrecisionRecallDisplay.from_histogram(H)
+    assert row["precision"] == pytest.approx(curve.precision, abs=1e-4)
+    assert row["recall"] == pytest.approx(curve.recall, abs=1e-4)
+    at_n = PrecisionAtNDisplay.from_histogram(H, n=figures.RANKS).precision
+    assert row["at_n"] == pytest.approx(at_n, abs=1e-4)
+    assert "precision" not in figures.measure_curves(hasher, data, curves=False)
+    pyplot.close("all")
+
+
+CURVES = ["hashnet_figures_2_to_6"]
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_stored_curves_and_codes_fit_the_metrics_beside_them(reproductions, name):
+    figures = reproductions("_figures")
+    rows = json.loads((EXAMPLES.parent / f"experiments/results/reproductions/{name}.json").read_text(encoding="utf-8"))
+    curves = [row for row in rows if "precision" in row]
+    longest = max(row["nbits"] for row in rows)
+    assert len(curves) == sum(row["nbits"] == longest for row in rows), "each method has curves"
+    for row in curves:
+        assert len(row["precision"]) == len(row["recall"]) == row["nbits"] + 1
+        assert row["precision"][2] == pytest.approx(row["precision_radius_2"], abs=1e-4)
+        assert row["recall"][-1] == 1
+        assert dict(zip(figures.RANKS, row["at_n"], strict=True))[10] == pytest.approx(row["precision_at_10"], abs=1e-4)
+    in_plane = [row for row in rows if "codes" in row]
+    assert len({row["method"] for row in in_plane}) == 2
+    for row in in_plane:
+        assert len(row["codes"]) == len(row["classes"]) == 500
+        assert {len(bytes.fromhex(code)) for code in row["codes"]} == {row["nbits"] // 8}
+    for row in rows:
+        assert all(distances == sorted(distances) for distances in row.get("distances", []))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
+def test_figures_are_drawn_from_stored_rows_without_data(reproductions, monkeypatch, capsys, name):
+    path = EXAMPLES / "reproductions" / f"plot_{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--full", "--seeds", "1"])
+    monkeypatch.delenv("SKHASH_DATA", raising=False)
+    pyplot.close("all")
+    names = runpy.run_path(str(path))
+    rows = names["study"].stored
+    axes = [ax for number in pyplot.get_fignums() for ax in pyplot.figure(number).axes]
+    drawn = {(line.get_label(), *line.get_ydata()) for ax in axes for line in ax.lines}
+    for row in rows:
+        for key in ("precision", "at_n"):
+            assert key not in row or (row["method"], *row[key]) in drawn
+    maps = [sum(len(points.get_offsets()) for points in ax.collections) for ax in axes if not ax.lines]
+    assert maps == [500] * sum("codes" in row for row in rows)
+    assert "not run" not in capsys.readouterr().out
+    pyplot.close("all")
 
 
 def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):

@@ -33,6 +33,7 @@ ABSENT = (*FROM_FOLDER, "isolet", "stl10", "LabelMe")
 FEATURES = {
     "cifar_gist": "CIFAR-10 GIST",
     "cifar10": "CIFAR-10",
+    "cifar10_efficientnet1280": "CIFAR-10, EfficientNet-Lite0",
     "mnist": "MNIST pixels",
     "usps": "USPS pixels",
     "mirflickr": "MIRFlickr tags",
@@ -98,8 +99,8 @@ def make_parser(title):
 class Study:
     """Results of one reproduction: those of this run, and those stored by full runs.
 
-    A result is a dict of a setting and of metrics, which are floats. Each setting names
-    its data set.
+    A result is a dict of a setting and of metrics, which are floats, or lists for
+    curves. Each setting names its data set.
 
     Parameters
     ----------
@@ -332,6 +333,7 @@ class Study:
             values = (
                 f"{value:.3f} {key}" if isinstance(value, float) else value
                 for key, value in result.items()
+                if not isinstance(value, list)  # a curve
             )
             print(*values, flush=True)
             result["measured"] = date.today().isoformat()
