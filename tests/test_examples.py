@@ -221,6 +221,8 @@ def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     assert note == "Other data."
     full.table(["ap", "ap_best"])
     assert capsys.readouterr().out.split()[:4] == ["USPS", "pixels", "ap", "ap_best"]
+    full.table("nbits", digits=0)
+    assert capsys.readouterr().out.split()[-4:] == ["itq", "16", "±", "0"]
 
 
 def test_a_table_names_our_features_and_keeps_the_digits_of_the_paper(study, capsys):
@@ -389,6 +391,19 @@ def test_figures_are_drawn_from_stored_rows_without_data(reproductions, monkeypa
     assert maps == [500] * sum("codes" in row for row in rows)
     assert "not run" not in capsys.readouterr().out
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("method", ["structhash", "itq"])
+def test_the_hashers_of_several_lengths_are_those_of_separate_fits(reproductions, method):
+    lengths, data = reproductions("_lengths"), load_dataset("digits")
+    data = Bunch(**data | {"X_train": data.X_train[:200], "y_train": data.y_train[:200]})
+    options = {"n_relevant": 5, "n_irrelevant": 5} if method == "structhash" else {}
+    hashers = lengths.fit_lengths(method, [4, 6], data, 1, **options)
+    assert [hasher.nbits for hasher in hashers] == [4, 6]
+    (alone,) = lengths.fit_lengths(method, [4], data, 1, **options)
+    np.testing.assert_array_equal(hashers[0].transform(data.X_query), alone.transform(data.X_query))
+    if method == "structhash":
+        np.testing.assert_allclose(hashers[0].bit_weights_, alone.bit_weights_)
 
 
 def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):

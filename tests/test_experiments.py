@@ -43,6 +43,10 @@ def test_stored_results_are_consistent(path):
         for metric in ("ap", "ndcg"):
             if result.get(f"{metric}_worst") is not None:
                 assert result[f"{metric}_worst"] <= result[metric] <= result[f"{metric}_best"]
+        if "random" in result:  # AP of random orders of the ties
+            bounds = ("ap_worst", "random_lowest", "random", "random_highest", "ap_best")
+            assert sorted(bounds, key=result.get) == list(bounds)
+            assert abs(result["random"] - result["ap"]) < result["random_spread"], "AP_T is the mean over all orders"
     assert path.stat().st_size < 150_000
 
 

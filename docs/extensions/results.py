@@ -56,6 +56,10 @@ def _range(results: Sequence[Result], key: str) -> str:
     return f"{_mean(results, f'{key}_worst'):.3f} to {_mean(results, f'{key}_best'):.3f}"
 
 
+def _of_orders(results: Sequence[Result], key: str) -> str:
+    return f"{_mean(results, key):.3f} ± {_mean(results, f'{key}_spread'):.3f}"
+
+
 def _difference(results: Sequence[Result], key: str) -> str:
     low, high = (_mean(results, bound) for bound in ("low", "high"))
     return f"{_mean(results, key):+.3f} ({low:+.3f} to {high:+.3f})"
@@ -75,8 +79,11 @@ COLUMNS = {
     "ap_and_range": Column(
         "ap", "AP_T (tie range)", lambda group, key: f"{_spread(group, key)} ({_range(group, key)})"
     ),
+    "random": Column("random", "random orders", _of_orders, has_best=False),
     "ap_at_1000_retrieved": Column("ap_at_1000_retrieved", "AP@1000", _spread),
     "ndcg": Column("ndcg", "NDCG_T", _spread),
+    "ndcg_at_100": Column("ndcg_at_100_delayed_log2", "NDCG@100", _spread),
+    "constraints": Column("constraints", "constraints", lambda group, key: f"{_mean(group, key):,.0f}", has_best=False),
     "precision_at_100": Column("precision_at_100", "P@100", lambda group, key: f"{_mean(group, key):.3f}"),
     "precision_radius_2": Column("precision_radius_2", "P@radius 2", lambda group, key: f"{_mean(group, key):.3f}"),
     "real_recall": Column("real_neighbor_recall_at_10", "R@10", _spread),

@@ -198,6 +198,7 @@ class Study:
         columns=(),
         missing=NOT_RUN,
         absent=ABSENT,
+        digits=3,
         **setting,
     ):
         """Print a table of each data set: means over the seeds ± standard deviation.
@@ -224,6 +225,8 @@ class Study:
             What the table says of a planned data set without results.
         absent : tuple of str, default=ABSENT
             Words in the data sets of the paper that we do not have.
+        digits : int, default=3
+            Digits of our values after the point.
         **setting : str or int
             Values that the results must have.
         """
@@ -258,7 +261,9 @@ class Study:
             planned_columns = columns if dataset in planned else ()
             if isinstance(columns, dict):
                 planned_columns = columns.get(dataset, ())
-            lines = _table_lines(head, cells, printed, metric, ties, planned_columns)
+            lines = _table_lines(
+                head, cells, printed, metric, ties, planned_columns, digits
+            )
             if not cells and any(word in dataset for word in absent):
                 lines.append(["ours: data not available"])
                 if any(word in dataset for word in FROM_FOLDER):
@@ -351,7 +356,7 @@ def _split_words(text):
     return re.split(",(?! )", text)  # "structhash, linear" is one name
 
 
-def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
+def _table_lines(head, cells, printed, metric, ties, planned_columns=(), n_digits=3):
     """Lines of a table: our results of each method, then the values of the paper."""
     columns = dict.fromkeys(
         key
@@ -372,7 +377,9 @@ def _table_lines(head, cells, printed, metric, ties, planned_columns=()):
                 [
                     name,
                     *(
-                        mean_and_spread([result[metric] for result in results], 3)
+                        mean_and_spread(
+                            [result[metric] for result in results], n_digits
+                        )
                         if results
                         else NOT_RUN
                         for results in ours

@@ -27,7 +27,7 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 from _common import Study, rank
-from skhash import KSHHasher, StructHashHasher
+from _lengths import fit_lengths
 from skhash.datasets import load_dataset
 from skhash.displays import MetricByBitsDisplay
 
@@ -52,19 +52,11 @@ split = lru_cache(maxsize=1)(load_dataset)
 def measure(dataset, seed, method):
     """Metrics of a method by plain distances, one result per number of bits."""
     data = split(dataset, protocol=PROTOCOL, random_state=seed)
-    options = {"n_anchors": 300, "random_state": seed, "store_database": False}
-    if method == "ksh":
-        hashers = [
-            KSHHasher(nbits, **options).fit(data.X_train, data.y_train)
-            for nbits in ALL_NBITS
-        ]
-    else:
-        functions = method.removeprefix("structhash, ")
-        longest = StructHashHasher(
-            ALL_NBITS[-1], hash_function=functions, **options, **LISTS
-        )
-        longest.fit(data.X_train, data.y_train)
-        hashers = [longest.prefix(nbits) for nbits in ALL_NBITS]
+    name, _, functions = method.partition(", ")
+    options = {"n_anchors": 300}
+    if name == "structhash":
+        options |= {"hash_function": functions, **LISTS}
+    hashers = fit_lengths(name, ALL_NBITS, data, seed, **options)
     return [
         {"nbits": hasher.nbits, **rank(hasher, data, METRICS, weighted=False)}
         for hasher in hashers

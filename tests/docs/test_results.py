@@ -35,6 +35,11 @@ def test_one_line_per_combination_with_the_best_of_each_group(results):
     ]
 
 
+def test_random_orders_have_their_own_deviation():
+    rows = results_of("a", "itq", [0.25, 0.75], random=0.5, random_spread=0.0125)
+    assert make_table(rows, ["task"], ["random"])[1] == [Cell("a"), Cell("0.500 ± 0.013")]
+
+
 def test_means_within_two_standard_errors_are_bold():
     """Differences per seed: 0.01, 0.02, 0.03 have standard error 0.0058, and 0.01, 0.02, 0.06 have 0.0153."""
     best = [0.5, 0.6, 0.7]
