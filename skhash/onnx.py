@@ -82,6 +82,7 @@ def to_onnx(
 
     Notes
     -----
+    The `fingerprint_` of the hasher is in the metadata of the file, under the key ``skhash.fingerprint``.
     The codes are those of ``encode`` except for bits whose activations are 0 up to rounding. Before the file is
     written, its computation runs in torch on `X`, and its bits, or the signs of its real queries, are compared with
     those of the hasher. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity,
@@ -120,7 +121,8 @@ def to_onnx(
     share = _share_of_other_bits(network, before, hasher, samples, floats, queries)
     if share > MAX_OTHER:
         raise ValueError(_message(share, dtype, is_drawn=X is None))
-    content = _export(network, torch.zeros((2, *_input_shape(first)), dtype=floats), names)
+    example = torch.zeros((2, *_input_shape(first)), dtype=floats)
+    content = _export(network, example, names, hasher.fingerprint_)
     with write_atomically(path) as file:
         file.write(content)
 
@@ -136,8 +138,8 @@ def _steps(model: Any) -> list[Any]:
     return [inner for _, step in model.steps if step not in (None, "passthrough") for inner in _steps(step)]
 
 
-def _export(network: nn.Module, example: torch.Tensor, names: list[str]) -> bytes:
-    """ONNX file of a network whose first axis may have any length."""
+def _export(network: nn.Module, example: torch.Tensor, names: list[str], fingerprint: str) -> bytes:
+    """ONNX file of a network whose first axis may have any length, with the fingerprint of its hasher."""
     for package in ("onnx", "onnxscript"):
         library(package, package, "to_onnx")
     with own_settings(), warnings.catch_warnings(), redirect_stdout(io.StringIO()):
@@ -151,7 +153,9 @@ def _export(network: nn.Module, example: torch.Tensor, names: list[str]) -> byte
             dynamo=True,
             verbose=False,
         )
-    content: bytes = program.model_proto.SerializeToString()
+    model = program.model_proto
+    model.metadata_props.add(key="skhash.fingerprint", value=fingerprint)
+    content: bytes = model.SerializeToString()
     return content
 
 

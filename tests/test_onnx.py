@@ -95,6 +95,14 @@ def test_pipelines_have_the_same_codes(scaler, tmp_path):
     assert check_codes(pipeline, tmp_path / "m.onnx", samples) <= 2
 
 
+def test_the_fingerprint_of_the_hasher_is_in_the_file(tmp_path):
+    model = make_pipeline(StandardScaler(), ITQHasher(8, random_state=0)).fit(X)
+    for queries in (False, True):
+        to_onnx(model, tmp_path / "itq.onnx", queries=queries)
+        metadata = onnxruntime.InferenceSession(tmp_path / "itq.onnx").get_modelmeta().custom_metadata_map
+        assert metadata == {"skhash.fingerprint": model[-1].fingerprint_}
+
+
 def test_searches_are_exported_by_their_best_estimator(tmp_path):
     pipeline = make_pipeline(StandardScaler(), ITQHasher(random_state=0))
     search = GridSearchCV(pipeline, {"itqhasher__nbits": [8, 12]}, cv=2).fit(X[:200], y[:200])

@@ -241,12 +241,12 @@ def export(options: argparse.Namespace) -> int:
                 np.save(file, content)
             else:
                 file.write(content)
-        if options.to in _WITHOUT_TEXT:
-            _write_beside(options.out, stored.fingerprint)
     left_out = "" if factors is None else ", without their factors"
     print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
         print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")
+    if options.to in _WITHOUT_TEXT:
+        _write_beside(options.out, stored.fingerprint)
     return 0
 
 

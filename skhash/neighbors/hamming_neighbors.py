@@ -256,7 +256,7 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         items = self._fitted_items()
-        self._check_hasher()
+        self._check_function(find_function(self.hasher_))
         new_ids = checked_ids(ids, n_samples(X), items)
         packed = self._encode_more(X)
         factors = None if items.factors is None else item_factors(self.hasher_, X)
@@ -697,9 +697,8 @@ class HammingNeighbors(BaseEstimator):
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._items.codes.nbits, "X", "the items of the index")
 
-    def _check_hasher(self) -> None:
-        """Raise ValueError if the hasher, which may be fitted elsewhere, is not as it was when it made the codes."""
-        function = find_function(self.hasher_)
+    def _check_function(self, function: Any) -> None:
+        """Raise ValueError if the function of the hasher, which may be fitted elsewhere, is not that of the codes."""
         if function is self._function:
             return
         made, found = known_fingerprint(self._function), known_fingerprint(function)
@@ -782,7 +781,7 @@ class HammingNeighbors(BaseEstimator):
 
     def _plan(self, X: Any, among: Any) -> SearchPlan:
         """Plan of the search for queries among some items, or all."""
-        items = self._items
+        items, hasher = self._items, find_hasher(self.hasher_)
         codes, activations, estimates, vectors = None, None, None, None
         if self.rerank is not None and items.vectors is None:
             raise ValueError(
@@ -794,7 +793,7 @@ class HammingNeighbors(BaseEstimator):
         if X is None:
             codes = items.codes.rows()
         else:
-            self._check_hasher()
+            self._check_function(getattr(hasher, "function_", None))
             if self.query == "code" or (self.rerank is None and self.candidates is not None):
                 codes = self._encode_more(X)
             if self.query == "real":
@@ -803,7 +802,7 @@ class HammingNeighbors(BaseEstimator):
                 self._check_samples(X, activations.shape[1])
             if items.vectors is not None:
                 vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
-        weights = getattr(find_hasher(self.hasher_), "bit_weights_", None)
+        weights = getattr(hasher, "bit_weights_", None)
         plan = SearchPlan(
             items.codes,
             items.vectors,

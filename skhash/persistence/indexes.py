@@ -72,7 +72,7 @@ def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
-    index._check_hasher()
+    index._check_function(find_function(index.hasher_))
     fingerprint = known_fingerprint(index._function)
     return ({} if fingerprint is None else {FINGERPRINT: fingerprint}) | {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},

@@ -194,6 +194,7 @@ def test_paths_are_exported_where_a_store_has_text(store, place, codes, tmp_path
     for given in (codes, index):
         assert main(["export", given, "--to", store, "--out", out]) == 0
         remark = f"The ids are 0, 1, 2, ..., in the order of {given}: faiss takes no text as ids.\n"
+        remark += f"Fingerprint of the hasher: {out}.fingerprint\n"
         assert capsys.readouterr().out == f"40 codes of 16 bits: {out}\n" + (remark if store == "faiss" else "")
         if store == "parquet":
             assert from_parquet(out).ids.tolist() == paths
