@@ -349,7 +349,7 @@ def test_measured_curves_are_those_of_the_displays(reproductions):
     pyplot.close("all")
 
 
-CURVES = ["hashnet_figures_2_to_6"]
+CURVES = ["hashnet_figures_2_to_6", "nsh_figures_3_5"]
 
 
 @pytest.mark.parametrize("name", CURVES)
