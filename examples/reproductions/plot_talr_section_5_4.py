@@ -58,7 +58,7 @@ def average_precision(distances, relevant):
 
 
 def break_ties(codes, data, seed):
-    """AP of each query in each order of the database, of shape (n_orders, n_queries)."""
+    """AP by order of the database and query, of shape (n_orders, n_queries)."""
     shuffles = np.random.default_rng(seed).permuted(
         np.tile(np.arange(len(codes[1])), (N_ORDERS, 1)), axis=1
     )
