@@ -406,6 +406,37 @@ def test_the_hashers_of_several_lengths_are_those_of_separate_fits(reproductions
         np.testing.assert_allclose(hashers[0].bit_weights_, alone.bit_weights_)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "titles"),
+    [
+        ("talr_section_5_4", ["CIFAR-10 GIST", "USPS pixels"]),
+        ("structhash_figures_1_2", ["USPS pixels", "CIFAR-10 GIST"]),
+        ("structhash_figure_3", ["", "", "64 bits"] * 3),
+    ],
+)
+def test_figures_of_metrics_are_drawn_from_stored_rows_alone(reproductions, monkeypatch, name, titles):
+    path = EXAMPLES / "reproductions" / f"plot_{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--full", "--seeds", "1", "--only", "nothing is measured"])
+    monkeypatch.delenv("SKHASH_DATA", raising=False)
+    pyplot.close("all")
+    runpy.run_path(str(path))
+    axes = [ax for number in pyplot.get_fignums() for ax in pyplot.figure(number).axes]
+    assert [ax.get_title() for ax in axes] == titles
+    assert all(ax.lines for ax in axes)
+    pyplot.close("all")
+
+
+def test_stored_neighbors_are_in_the_order_of_their_distances():
+    path = EXAMPLES.parent / "experiments/results/reproductions/structhash_figures_1_2.json"
+    rows = [row for row in json.loads(path.read_text(encoding="utf-8")) if row["part"] == "figure 2"]
+    assert len(rows) == 3
+    for row in rows:
+        assert np.shape(row["nearest"]) == np.shape(row["distances"]) == (5, 10)
+        assert (np.diff(row["distances"]) >= 0).all()
+        assert all(len({*items}) == 10 for items in row["nearest"])
+
+
 def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
     orders = reproductions("_orders")
     paper = {"ITQ": {16: 0.5, 32: 0.6}, "SH": {16: 0.4, 32: 0.6}, "BRE*": {16: 0.3, 64: 0.1}, "DGH": {16: 0.9}}

@@ -21,6 +21,7 @@ LABELS = {
     "usps": "USPS",
     "mnist": "MNIST",
     "cifar gist": "CIFAR-10 GIST",
+    "cifar_gist": "CIFAR-10 GIST",
     "cifar10_gist512": "CIFAR-10 GIST",
     "mirflickr25k_tags1386": "MIRFlickr tags",
 }
