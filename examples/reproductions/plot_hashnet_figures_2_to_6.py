@@ -129,7 +129,7 @@ plot_curves(study)
 # Figure 6
 # --------
 #
-# The codes of 500 queries. Points at a small Hamming distance are close to each other.
+# The codes of up to 500 queries. Points at a small Hamming distance are close to each other.
 
 plot_code_maps(study, figsize=(10, 4.2))
 
