@@ -1,7 +1,8 @@
 r"""Codes that reconstruct vectors, with a linear map for real queries, and factors of items.
 
 A search finds the bits b of a centered and scaled item x, for which D^T b + o is near x and b is near W x
-(:mod:`skhash.hashers.deep.embedding` learns D, o and W). Queries are a linear map of their own.
+(:mod:`skhash.hashers.deep.embedding` learns D, o and W). The bits of a group, which are those of one direction, are
+set together. Queries are a linear map of their own.
 
 Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024):
 let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
@@ -25,6 +26,7 @@ what makes norm^2 / along this slope, in the units of the scores. Training chang
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -38,6 +40,7 @@ from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, centered_prod
 
 N_SWEEPS = 10
 N_STEPS = 3
+N_MAX_SUMS = 4  # bits of a group
 EXACT = 0.75  # w
 
 FloatArray = npt.NDArray[np.float32]
@@ -49,7 +52,7 @@ class Reconstruction:
 
     `start` (nbits, width) is W, whose signs the codes start from, `decoder` (nbits, width) is D, `field_bias` is -D o,
     `gram` is D D^T and `pull` is p s. `digits` are the parts of the squared norm, 0 for other bits, and `middle` is
-    added to them.
+    added to them. `groups` (nbits,) is int64 and counts from 0: neighboring bits with the same number are a group.
     """
 
     start: FloatArray
@@ -59,6 +62,7 @@ class Reconstruction:
     digits: FloatArray
     middle: float
     pull: float
+    groups: npt.NDArray[np.int64]
 
     def activations(self, X: FloatArray) -> FloatArray:
         """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors.
@@ -86,15 +90,34 @@ class Reconstruction:
             values[:, i] = rest
             rest = rest - np.where(rest >= 0, digits[i], -digits[i])
 
-    def descend(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Best values of the first n bits, and their fields."""
-        from skhash.functions._reconstruction_kernels import descend_bits
+    def descend(self, X: FloatArray, n: int, bits: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Best values of the first n bits, and their fields; `bits` are values to begin with."""
+        from skhash.functions._reconstruction_kernels import choose_settings, descend_bits, descend_groups
 
         gram, start = np.ascontiguousarray(self.gram[:n, :n]), X @ self.start[:n].T
-        bits = signs_of(start)
-        fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n] - bits @ gram
-        run_in_slices(lambda part: descend_bits(gram, fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
+        fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n]
+        groups = self.groups[:n]
+        if (groups[1:] != groups[:-1]).all():
+            bits, kernel = signs_of(start) if bits is None else bits, partial(descend_bits, gram)
+        else:
+            first = self.first_bits(n)
+            kernel = partial(descend_groups, gram, first)
+            if bits is None:
+                bits = values = np.empty_like(fields)
+                choose = partial(choose_settings, gram, first)
+                run_in_slices(lambda part: choose(fields[part], values[part]), len(values), min_size=64)
+        fields -= bits @ gram
+        run_in_slices(lambda part: kernel(fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
         return bits, fields
+
+    def first_bits(self, n: int) -> npt.NDArray[np.int64]:
+        """First bit of each group of the first n bits, and n; ValueError for a group of more than `N_MAX_SUMS` bits."""
+        first = np.flatnonzero(np.diff(self.groups[:n], prepend=-1, append=-1))
+        if (largest := int(np.diff(first).max(initial=1))) > N_MAX_SUMS:
+            raise ValueError(
+                f"`groups` must have at most {N_MAX_SUMS} bits with the same number. Got {largest} instead."
+            )
+        return first
 
     def norms(self, X: FloatArray, bits: FloatArray) -> FloatArray:
         """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
@@ -232,7 +255,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         What centered samples are divided by.
     query_weight, query_bias : ndarray of shape (n_features, nbits) and (nbits,), float32
         The map of centered samples, not scaled ones, to real queries. There may be fewer bits than the search finds.
-    start, decoder, field_bias, gram, digits, middle, pull : ndarray or float
+    start, decoder, field_bias, gram, digits, middle, pull, groups : ndarray or float
         See `Reconstruction`.
     offset : ndarray of shape (n_features,), float64, default=None
         What is subtracted from features that are far from 0, before they become float32.
@@ -261,6 +284,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     digits: Annotated[FloatArray, Array("n_found")]
     middle: Annotated[float, Array("")]
     pull: Annotated[float, Array("")]
+    groups: Annotated[npt.NDArray[np.int64], Array("n_found", "i", minimum=0)]
     offset: Annotated[npt.NDArray[np.float64], Array("n_features")] | None = None
     unit_norm: Annotated[bool, Array("", "b")] = False
     image_shape: Annotated[npt.NDArray[np.int64], Array("n_axes", "i")] | None = None
@@ -281,7 +305,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     @property
     def _model(self) -> Reconstruction:
         arrays = self.start, self.decoder, self.field_bias, self.gram, self.digits
-        return Reconstruction(*arrays, self.middle, self.pull)
+        return Reconstruction(*arrays, self.middle, self.pull, self.groups)
 
     def activations(self, X: npt.NDArray[Any]) -> FloatArray:
         """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
@@ -318,6 +342,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
                 f"`function_` must have a scale > 0, and at most {len(function.digits)} bits, which the search finds. "
                 f"Got {function.scale} and {function.nbits} instead."
             )
+        function._model.first_bits(len(function.digits))
         _check_image_shape(function.image_shape, len(function.mean))
         return function
 

@@ -13,7 +13,15 @@ vectors on their codes. These steps alternate. W maps vectors to their codes bes
 
 where P are the first principal directions, and the rows or columns of R are orthogonal, all of one norm. R is found by
 alternating with the signs of W x. e = 0, and as many directions as bits, is ITQ. e = -1/8 lets directions of small
-variance count a little more. A query q is nearest to the items with the largest
+variance count a little more.
+
+With more than about one bit per direction, another start is better: the principal directions of large variance get
+several bits each, and the value of a direction is a sum of as many numbers w, each with a sign. The next bit goes to
+the direction whose error v e(k) falls most. v is its variance, and e(k) the error of a normal value of variance 1 with
+the best sums of k bits. A random rotation mixes the directions of equally many bits. From there the same steps
+alternate, and the bits of a direction are set together. (Bits by variance as in SAQ: Li et al., arXiv 2509.12086.)
+
+A query q is nearest to the items with the largest
 
     <q, r(b)> - |x|^2 / 2
 
@@ -32,14 +40,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
 
-from skhash.functions.reconstruction import N_STEPS, Reconstruction, signs_of
+from skhash._validation import evenly_spaced
+from skhash.functions.reconstruction import N_MAX_SUMS, N_STEPS, Reconstruction, signs_of
 from skhash.hashers.shallow.linear import orthonormal_map
 
 N_ROUNDS = 3  # for each pull
+N_SAMPLES_PER_BIT = 10  # or more, of a step with several bits per direction
 N_PART = 10_000  # largest number of samples of a step; the next steps have others
 N_ROTATIONS = 15
 EQUALIZED = -0.125  # e
 RIDGE = 0.01
+#: w of a normal value of variance 1 that is a sum of 1 to 4 of them, each with a sign, and the errors of 0 to 4 bits
+SUMS = ((0.798,), (0.529, 0.982), (0.451, 0.748, 0.988), (0.296, 0.557, 0.709, 1.129))
+ERRORS = (1.0, 0.363, 0.117, 0.035, 0.0099)
 TAIL = 0.001  # share of the norms below the range of the digits, and share above it
 
 FloatArray = npt.NDArray[np.float32]
@@ -86,7 +99,7 @@ def learn_reconstructions(
     """
     n_content, parts = len(start) - n_digits, _parts(X)
     model: Any = None
-    start = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)])
+    start, groups = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)]), np.arange(len(start))
     for pull in pulls:
         for _ in range(N_ROUNDS):
             part = next(parts)
@@ -95,11 +108,52 @@ def learn_reconstructions(
             else:
                 bits, _ = model.descend(part, n_content)
                 start[:n_content] = _rotation(part @ directions.T, bits) @ directions
-            model = _regression(part, bits, start, has_offset, pull)
+            model = _regression(part, bits, start, groups, has_offset, pull)
         yield model if n_digits == 0 else _with_digits(model, part, n_content)
 
 
-def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: bool, pull: float) -> Reconstruction:
+def learn_sums(
+    X: FloatArray, principal: FloatArray, nbits: int, n_digits: int, has_offset: bool, rng: np.random.RandomState
+) -> Reconstruction:
+    """Codes that reconstruct vectors, from bits by the variance of the principal directions (n_directions, width)."""
+    n_content = nbits - n_digits
+    X = X[evenly_spaced(len(X), max(N_PART, N_SAMPLES_PER_BIT * nbits))]
+    sizes = bits_by_variance(np.square(X @ principal.T).mean(axis=0), n_content)
+    decoder, groups = np.zeros((nbits, X.shape[1]), np.float32), np.arange(nbits)
+    place = 0
+    for size in range(N_MAX_SUMS, 0, -1):  # those of much variance come first
+        chosen = np.flatnonzero(sizes == size)
+        n = len(chosen) * size
+        directions = orthonormal_map(len(chosen), len(chosen), rng).astype(np.float32) @ principal[chosen]
+        scales = np.sqrt(np.square(X @ directions.T).mean(axis=0))
+        weights = np.outer(scales, SUMS[size - 1]).astype(np.float32)
+        decoder[place : place + n] = (weights[:, :, None] * directions[:, None]).reshape(n, X.shape[1])
+        groups[place : place + n] = place + np.repeat(np.arange(len(chosen)), size)
+        place += n
+    start, none = np.zeros_like(decoder), np.zeros(nbits, np.float32)
+    model = Reconstruction(start, decoder, none, decoder @ decoder.T, none, 0.0, 0.0, groups)
+    bits = None
+    for _ in range(N_ROUNDS):
+        bits, _ = model.descend(X, n_content, bits)
+        model = _regression(X, bits, start, groups, has_offset, 0.0)
+    return model if n_digits == 0 else _with_digits(model, X, n_content)
+
+
+def bits_by_variance(variances: npt.NDArray[np.floating], nbits: int) -> npt.NDArray[np.int64]:
+    """Number of bits of each direction, at most `N_MAX_SUMS`."""
+    drops = variances[:, None] * -np.diff(ERRORS)  # they fall along a row
+    order = np.argsort(-drops, axis=None, kind="stable")[:nbits]
+    return np.bincount(order // drops.shape[1], minlength=len(variances))
+
+
+def _regression(
+    X: FloatArray,
+    bits: FloatArray,
+    start: FloatArray,
+    groups: npt.NDArray[np.int64],
+    has_offset: bool,
+    pull: float,
+) -> Reconstruction:
     """Ridge regression of vectors on their codes."""
     n_samples, n_content = bits.shape
     codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)]) if has_offset else bits
@@ -112,7 +166,7 @@ def _regression(X: FloatArray, bits: FloatArray, start: FloatArray, has_offset: 
     bias, gram = (values.astype(np.float32) for values in (-decoder @ offset, decoder @ decoder.T))
     pull *= float(np.square(decoder).sum()) / n_content
     none = np.zeros(len(start), np.float32)
-    return Reconstruction(start.copy(), decoder.astype(np.float32), bias, gram, none, 0.0, pull)
+    return Reconstruction(start.copy(), decoder.astype(np.float32), bias, gram, none, 0.0, pull, groups)
 
 
 def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:

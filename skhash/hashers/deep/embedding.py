@@ -33,15 +33,22 @@ from skhash._compat import Interval, StrOptions
 from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
+from skhash.functions.reconstruction import N_MAX_SUMS, QueryFunction, Reconstruction, ReconstructionFunction
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
-from skhash.hashers.deep._reconstruction import EQUALIZED, N_PART, learn_map, learn_reconstructions, scaled_directions
+from skhash.hashers.deep._reconstruction import (
+    EQUALIZED,
+    N_PART,
+    learn_map,
+    learn_reconstructions,
+    learn_sums,
+    scaled_directions,
+)
 from skhash.hashers.deep._relevance import RelevanceMixin
 from skhash.hashers.shallow.linear import principal_map
 
 if TYPE_CHECKING:
     from skhash.engine import Encoder, Objective, Trainer
-    from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
     from skhash.hashers.deep.query_encoder import QueryScores
 
 _N_START = 30_000  # number of samples that the initial weights are learned from
@@ -50,9 +57,11 @@ _BITS_PER_DIGIT = 10  # smallest number of bits of a code for each digit of the 
 _N_MIN_BITS = 32  # of codes that reconstruct, because shorter ones have too few bits for the norm
 _HAMMING_WEIGHT = 2  # of the recall by Hamming distance, in the choice of codes
 _HAMMING_GAIN = 0.02  # recall above that of ITQ that counts
+_MOST_BITS = 2.0  # per direction, of codes without bits by variance
+_N_MORE_DIGITS = 2  # of the norm, with bits by variance
 _PULLS = (1.0, 2.0, 0.5, 0.25)  # of codes that also suit the Hamming distance; held-out queries choose
 _QUERY_RATE = 3  # factor of the learning rate if only the map of the queries is learned
-_UNUSED = ("decoder", "field_bias", "gram", "digits")  # weights of codes that do not reconstruct
+_UNUSED = ("decoder", "field_bias", "gram", "digits", "groups")  # weights of codes that do not reconstruct
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
@@ -117,7 +126,8 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
     {defaults}
 
     From 32 bits on, or with factors, codes reconstruct the items without backbone, smoothing and affinity, and
-    only queries are trained; their default learning rate is three times that of the table. With more than five
+    only queries are trained; their default learning rate is three times that of the table. For real queries alone,
+    held-out queries may choose codes with one to four bits for a direction, by its variance. With more than five
     batches of samples, batches consist of near samples, and the default learning rate is once more three times
     as large.
 
@@ -251,7 +261,6 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _function(self) -> HashFunction:
         from skhash.functions.network import NetworkFunction, as_layer, dense_layers
-        from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
         from skhash.hashers.deep.query_encoder import QUERY_STATE
 
         encoder = self._trained_encoder()
@@ -400,7 +409,8 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             indices = indices[evenly_spaced(len(indices), _N_START)]
             features = compute_activations(encoder, ArraySubset(X, indices), encoder.features)
             directions = self._keep_best(encoder, self._maps(encoder, features, rng), held_out, math.inf)
-            self._keep_best(encoder, self._reconstructions(encoder, features, directions), held_out, _HAMMING_GAIN)
+            codes = self._reconstructions(encoder, features, directions, rng)
+            self._keep_best(encoder, codes, held_out, _HAMMING_GAIN)
         if held_out is not None:
             held_out.keep_start(held_out.measure(encoder))
         self._keep_weights(encoder.state_dict())
@@ -438,21 +448,40 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             encoder.set_maps(weight)
             yield directions
 
-    def _reconstructions(self, encoder: Any, features: Any, directions: Any) -> Iterator[None]:
-        """Set the encoder to codes that reconstruct the features, of each pull, and at last to its maps alone.
-
-        For the Hamming distance there are also codes without digits of the norm.
-        """
+    def _reconstructions(
+        self, encoder: Any, features: Any, directions: Any, rng: np.random.Generator
+    ) -> Iterator[None]:
+        """Set the encoder to codes that reconstruct the features, of each model, and at last to its maps alone."""
         maps = copy.deepcopy(encoder.state_dict())
         start = encoder.hash.weight.detach().cpu().numpy().copy()
         n_digits = 0 if self.factors else min(self._n_digits[self.metric], self.nbits // _BITS_PER_DIGIT)
         shift = encoder.decoder.new_zeros(encoder.decoder.shape[1])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
-        for n in (n_digits, 0) if n_digits and self._for_hamming else (n_digits,):
-            pulls = _PULLS if self._for_hamming else (0.0,)
-            for model in learn_reconstructions(features, start, directions, n, not self.factors, pulls):
-                encoder.set_reconstruction(model, shift, tells_norm=n == n_digits)
-                yield
+        for model in self._models(features, start, directions, n_digits, rng):
+            encoder.set_reconstruction(model, shift, tells_norm=not n_digits or model.digits.any())
+            yield
         encoder.load_state_dict(maps)
         yield
+
+    def _models(
+        self, features: Any, start: Any, directions: Any, n_digits: int, rng: np.random.Generator
+    ) -> Iterator[Reconstruction]:
+        """Learn codes that reconstruct the features.
+
+        For the Hamming distance there are some of each pull, with and without digits of the norm. For real queries
+        there are those without a pull, and those with bits by variance.
+        """
+        has_offset = not self.factors
+        if self._for_hamming:
+            for n in dict.fromkeys((n_digits, 0)):
+                yield from learn_reconstructions(features, start, directions, n, has_offset, _PULLS)
+            return
+        principal = principal_map(features, min(self.nbits, *features.shape), None).T
+        rate = (self.nbits - n_digits) / len(principal)
+        if rate <= _MOST_BITS or rate > N_MAX_SUMS:
+            yield from learn_reconstructions(features, start, directions, n_digits, has_offset, (0.0,))
+        if rate <= N_MAX_SUMS:
+            seed = np.random.RandomState(rng.integers(np.iinfo(np.int32).max))
+            n = min(n_digits + _N_MORE_DIGITS, self.nbits // _BITS_PER_DIGIT) if n_digits else 0
+            yield learn_sums(features, principal, self.nbits, n, has_offset, seed)

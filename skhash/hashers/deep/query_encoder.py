@@ -25,7 +25,7 @@ from skhash.hashers.deep._objectives import sign
 
 #: what a :class:`QueryEncoder` has beside an encoder, and the offset
 QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "offset"} | {
-    *("decoder", "field_bias", "gram", "digits", "middle", "pull")
+    *("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups")
 }
 
 
@@ -46,13 +46,14 @@ class QueryEncoder(Encoder):
         if unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
-        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next six buffers are learned
+        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next seven buffers are learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
         self.field_bias = nn.Buffer(torch.zeros(nbits))
         self.gram = nn.Buffer(torch.zeros(nbits, nbits))
         self.digits = nn.Buffer(torch.zeros(nbits))
         self.middle = nn.Buffer(torch.tensor(0.0))
         self.pull = nn.Buffer(torch.tensor(0.0))
+        self.groups = nn.Buffer(torch.arange(nbits))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Activations of items, see :meth:`skhash.engine.Encoder.forward`. Codes that reconstruct have no gradient."""
@@ -64,10 +65,10 @@ class QueryEncoder(Encoder):
         return torch.from_numpy(activations).to(X.device)
 
     def _reconstruction(self) -> Reconstruction:
-        tensors = (self.hash.weight, self.decoder, self.field_bias, self.gram, self.digits)
-        arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
-        start, decoder, field_bias, gram, digits = arrays
-        return Reconstruction(start, decoder, field_bias, gram, digits, self.middle.item(), self.pull.item())
+        tensors = (self.hash.weight, self.decoder, self.field_bias, self.gram, self.digits, self.groups)
+        start, decoder, field_bias, gram, digits, groups = (tensor.detach().cpu().numpy() for tensor in tensors)
+        middle, pull = self.middle.item(), self.pull.item()
+        return Reconstruction(start, decoder, field_bias, gram, digits, middle, pull, groups)
 
     @torch.no_grad()
     def set_maps(self, weight: Any) -> None:
@@ -82,7 +83,7 @@ class QueryEncoder(Encoder):
 
         If the codes tell no norm, the mean of the decoder and the map of the items finds more than the decoder.
         """
-        for name in ("decoder", "field_bias", "gram", "digits", "middle", "pull"):
+        for name in ("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups"):
             buffer = getattr(self, name)
             buffer.copy_(torch.as_tensor(getattr(model, name)))
         self.hash.weight.copy_(torch.from_numpy(model.start))

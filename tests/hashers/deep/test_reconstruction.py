@@ -1,6 +1,7 @@
 """Codes that reconstruct vectors: the descent against brute force, the digits of the norm, and what search finds."""
 
 import itertools
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.functions._reconstruction_kernels import descend_bits
+from skhash.functions._reconstruction_kernels import descend_bits, descend_groups
 from skhash.functions.reconstruction import N_STEPS, N_SWEEPS
 from skhash.hashers.deep._reconstruction import (
+    ERRORS,
+    SUMS,
+    bits_by_variance,
     learn_map,
     learn_reconstructions,
+    learn_sums,
     scaled_directions,
 )
 from skhash.persistence import load, save
@@ -50,6 +55,42 @@ def test_the_descent_ends_where_no_single_bit_can_improve():
             pair = [np.where(np.arange(6) == i, value, first) for value in (-1.0, 1.0)]
             first = min(reversed(pair), key=lambda code: energy[number[tuple(code)]])
         assert_array_equal(once[0], first)
+
+
+def test_the_bits_of_a_group_get_the_best_of_all_their_values():
+    rng = np.random.default_rng(0)
+    first = np.array([0, 3, 4, 6])
+    for _ in range(20):
+        D = rng.normal(size=(6, 4))
+        gram, goal = (D @ D.T).astype(np.float32), rng.normal(size=6).astype(np.float32)
+        bits, fields = np.zeros((1, 6), np.float32), goal[None].copy()
+        descend_groups(gram, first, fields, bits, 100)
+        assert_allclose(fields[0], goal - bits[0] @ gram, atol=1e-4)
+        energy = energies(gram, goal)
+        end = energy[(bits[0] == SIGNS).all(1)][0]
+        for start, stop in itertools.pairwise(first):
+            others = np.delete(np.arange(6), np.arange(start, stop))
+            assert end <= energy[(SIGNS[:, others] == bits[0, others]).all(1)].min() + 1e-4
+
+
+def test_sums_are_the_nearest_to_normal_values():
+    values = np.random.default_rng(0).normal(size=200_000)
+    for n, (sums, error) in enumerate(zip(SUMS, ERRORS[1:], strict=True), 1):
+        levels = np.sort(np.array(list(itertools.product([-1, 1], repeat=n))) @ sums)
+        nearest = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values)]
+        assert np.mean((values - nearest) ** 2) == pytest.approx(error, rel=0.05)
+
+
+def test_bits_go_where_the_error_falls_most():
+    variances, n = np.array([9.0, 4.0, 1.0, 0.1]), 7
+    sizes = bits_by_variance(variances, n)
+    errors = {
+        tried: sum(v * ERRORS[size] for v, size in zip(variances, tried, strict=True))
+        for tried in itertools.product(range(5), repeat=4)
+        if sum(tried) == n
+    }
+    assert errors[tuple(sizes)] == pytest.approx(min(errors.values()))
+    assert list(bits_by_variance(variances, 16)) == [4, 4, 4, 4]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +148,24 @@ def test_each_bit_of_a_code_has_its_best_value(samples, pull):
     settled = [errors(codes * np.where(np.arange(40) == i, -1, 1)) > least - 1e-3 for i in range(n)]
     assert np.all(settled, axis=0).mean() > 0.95  # most samples need fewer sweeps than the largest number
     assert N_SWEEPS >= 5
+
+
+@pytest.mark.parametrize("nbits", [24, 40])
+def test_several_bits_per_direction_reconstruct_better(samples, nbits):
+    errors = []
+    sums = learn_sums(samples, np.eye(12, dtype=np.float32), nbits, 0, True, np.random.RandomState(0))
+    for model in (sums, *learn(samples, nbits, 0, 0.0)):
+        offset = -np.linalg.lstsq(model.decoder.astype(float), model.field_bias.astype(float), rcond=None)[0]
+        rest = samples - signs(model, samples) @ model.decoder - offset
+        errors.append((rest**2).sum() / (samples**2).sum())
+    assert errors[0] < 0.8 * errors[1]
+    assert np.bincount(sums.groups).max() > 1
+
+
+def test_a_group_of_many_bits_is_refused(samples):
+    (model,) = learn(samples, 24, 0, 0.0)
+    with pytest.raises(ValueError, match=r"`groups` must have at most 4 bits with the same number\. Got 24 instead"):
+        replace(model, groups=np.zeros(24, np.int64)).activations(samples)
 
 
 def test_a_stronger_pull_gives_codes_nearer_to_the_map_and_a_worse_reconstruction(samples):
