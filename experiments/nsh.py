@@ -147,7 +147,7 @@ def run_deviations(n_seeds, name):
         "query of the items": {"query_view": "items"},
         "temperature of the sort": {"sort_temperature": float(NBITS**2)},
         "weight 1 of the norms of rows": {"quantization_weight": 1.0},
-        "no normalization of the bits": {"_batch_norm": False},
+        "no normalization of the bits": {"_batch_norm": ()},
     }
     settings = {"default": {}} | as_in_paper
     settings["all four"] = {name: value for change in as_in_paper.values() for name, value in change.items()}
