@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -70,7 +71,11 @@ def kill_at_random(target, arguments, folder, rng):
 
 
 def newest(folder):
-    return max((path.stat().st_mtime_ns for path in folder.rglob("[!.]*.*")), default=0)
+    times = [0]
+    for path in folder.rglob("[!.]*.*"):
+        with suppress(FileNotFoundError):  # the process has removed it since
+            times.append(path.stat().st_mtime_ns)
+    return max(times)
 
 
 def partial_files(folder):
