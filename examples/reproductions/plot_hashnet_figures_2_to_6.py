@@ -24,7 +24,8 @@ of HashNet are not clearer than those of DHN, as they are in the paper.
 Without arguments this runs on scikit-learn's digits. The full form takes about 5 minutes on two cores.
 ``--seeds 1`` shows the stored results, which are of one split, and measures no other::
 
-    SKHASH_DATA=FOLDER python examples/reproductions/plot_hashnet_figures_2_to_6.py --full --seeds 1
+    export SKHASH_DATA=FOLDER
+    python examples/reproductions/plot_hashnet_figures_2_to_6.py --full --seeds 1
 """
 
 # %%

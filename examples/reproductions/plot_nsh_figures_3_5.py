@@ -21,7 +21,8 @@ In the plane, neither NSH nor CIBHash separates the ten classes.
 Without arguments this runs on scikit-learn's digits. The full form takes about 15 minutes on two cores.
 ``--seeds 1`` shows the stored results, which are of one split, and measures no other::
 
-    SKHASH_DATA=FOLDER python examples/reproductions/plot_nsh_figures_3_5.py --full --seeds 1
+    export SKHASH_DATA=FOLDER
+    python examples/reproductions/plot_nsh_figures_3_5.py --full --seeds 1
 """
 
 # %%

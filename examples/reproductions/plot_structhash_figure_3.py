@@ -18,7 +18,8 @@ Without arguments this runs on scikit-learn's digits. The full form takes about 
 cores. ``python experiments/vectors.py`` writes the embeddings of WordNet and GloVe.
 With ``--seeds 1`` it shows the stored results, which are of one split, and measures no other::
 
-    SKHASH_DATA=FOLDER python examples/reproductions/plot_structhash_figure_3.py --full --seeds 1
+    export SKHASH_DATA=FOLDER
+    python examples/reproductions/plot_structhash_figure_3.py --full --seeds 1
 """
 
 # %%

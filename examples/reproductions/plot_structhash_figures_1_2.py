@@ -22,7 +22,8 @@ cores (``--only "figure 1"``, ``--only "figure 2"`` and ``--only constraints`` r
 With ``--seeds 1`` it shows the stored results, of which all but the constraints are of one split, and
 measures no other::
 
-    SKHASH_DATA=FOLDER python examples/reproductions/plot_structhash_figures_1_2.py --full --seeds 1
+    export SKHASH_DATA=FOLDER
+    python examples/reproductions/plot_structhash_figures_1_2.py --full --seeds 1
 """
 
 # %%

@@ -17,7 +17,8 @@ best order MIHash would be ahead. All results are of one split.
 Without arguments this runs on scikit-learn's digits. The full form takes about 10 minutes on two
 cores. With ``--seeds 1`` it shows the stored results, which are of one split, and measures no other::
 
-    SKHASH_DATA=FOLDER python examples/reproductions/plot_talr_section_5_4.py --full --seeds 1
+    export SKHASH_DATA=FOLDER
+    python examples/reproductions/plot_talr_section_5_4.py --full --seeds 1
 """
 
 # %%
