@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 from skhash.exceptions import InvalidFileError
@@ -186,11 +187,18 @@ class CsvTable:
 
         if self.encoding is None or codecs.lookup(self.encoding).name == "utf-8":
             return pyarrow.OSFile(os.fsencode(self.path))
+        return pyarrow.BufferReader(self._in_utf8)
+
+    @cached_property
+    def _in_utf8(self) -> Any:
+        """Buffer of the text in UTF-8, for a file in another encoding."""
+        import pyarrow
+
         content = pyarrow.BufferOutputStream()
         with open(self.path, newline="", encoding=self.encoding) as file:
             while text := file.read(_BLOCK):
                 content.write(text.encode())
-        return pyarrow.BufferReader(content.getvalue())
+        return content.getvalue()
 
     def _error(self, text: str, bad_rows: list[Any]) -> InvalidFileError:
         """Error of pyarrow in the words of this library, with the line."""

@@ -51,10 +51,7 @@ def _set_bit(gram, field, bit, i, value):
 
 @kernel
 def descend_bits(gram, fields, bits, n_sweeps):
-    """Minimize ``b @ gram @ b / 2 - b @ h`` over `bits` b of -1 and 1, in place; `fields` are ``h - bits @ gram``.
-
-    Bits may start as 0.
-    """
+    """Minimize ``b @ gram @ b / 2 - b @ h`` over `bits` b of -1 and 1, in place; `fields` are ``h - bits @ gram``."""
     for k in range(len(bits)):
         field, bit = fields[k], bits[k]
         for _ in range(n_sweeps):

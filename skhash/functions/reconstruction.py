@@ -40,7 +40,7 @@ from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, centered_prod
 
 N_SWEEPS = 10
 N_STEPS = 3
-N_MAX_SUMS = 4  # bits of a group
+MAX_GROUP_SIZE = 4
 EXACT = 0.75  # w
 
 FloatArray = npt.NDArray[np.float32]
@@ -111,11 +111,11 @@ class Reconstruction:
         return bits, fields
 
     def first_bits(self, n: int) -> npt.NDArray[np.int64]:
-        """First bit of each group of the first n bits, and n; ValueError for a group of more than `N_MAX_SUMS` bits."""
+        """First bit of each group of the first n bits, and n; ValueError for a group of too many bits."""
         first = np.flatnonzero(np.diff(self.groups[:n], prepend=-1, append=-1))
-        if (largest := int(np.diff(first).max(initial=1))) > N_MAX_SUMS:
+        if (largest := int(np.diff(first).max(initial=1))) > MAX_GROUP_SIZE:
             raise ValueError(
-                f"`groups` must have at most {N_MAX_SUMS} bits with the same number. Got {largest} instead."
+                f"`groups` must have at most {MAX_GROUP_SIZE} bits with the same number. Got {largest} instead."
             )
         return first
 

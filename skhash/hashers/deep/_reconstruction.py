@@ -41,7 +41,7 @@ import numpy.typing as npt
 from scipy.linalg import svd
 
 from skhash._validation import evenly_spaced
-from skhash.functions.reconstruction import N_MAX_SUMS, N_STEPS, Reconstruction, signs_of
+from skhash.functions.reconstruction import MAX_GROUP_SIZE, N_STEPS, Reconstruction, signs_of
 from skhash.hashers.shallow.linear import orthonormal_map
 
 N_ROUNDS = 3  # for each pull
@@ -121,7 +121,7 @@ def learn_sums(
     sizes = bits_by_variance(np.square(X @ principal.T).mean(axis=0), n_content)
     decoder, groups = np.zeros((nbits, X.shape[1]), np.float32), np.arange(nbits)
     place = 0
-    for size in range(N_MAX_SUMS, 0, -1):  # those of much variance come first
+    for size in range(MAX_GROUP_SIZE, 0, -1):  # those of much variance come first
         chosen = np.flatnonzero(sizes == size)
         n = len(chosen) * size
         directions = orthonormal_map(len(chosen), len(chosen), rng).astype(np.float32) @ principal[chosen]
@@ -140,7 +140,7 @@ def learn_sums(
 
 
 def bits_by_variance(variances: npt.NDArray[np.floating], nbits: int) -> npt.NDArray[np.int64]:
-    """Number of bits of each direction, at most `N_MAX_SUMS`."""
+    """Number of bits of each direction, at most `MAX_GROUP_SIZE`."""
     drops = variances[:, None] * -np.diff(ERRORS)  # they fall along a row
     order = np.argsort(-drops, axis=None, kind="stable")[:nbits]
     return np.bincount(order // drops.shape[1], minlength=len(variances))

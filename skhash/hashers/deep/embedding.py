@@ -33,7 +33,7 @@ from skhash._compat import Interval, StrOptions
 from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
-from skhash.functions.reconstruction import N_MAX_SUMS, QueryFunction, Reconstruction, ReconstructionFunction
+from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._reconstruction import (
@@ -408,8 +408,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             indices = np.arange(len(X)) if held_out is None else held_out.others
             indices = indices[evenly_spaced(len(indices), _N_START)]
             features = compute_activations(encoder, ArraySubset(X, indices), encoder.features)
-            directions = self._keep_best(encoder, self._maps(encoder, features, rng), held_out, math.inf)
-            codes = self._reconstructions(encoder, features, directions, rng)
+            principal = principal_map(features, min(self.nbits, *features.shape), None).T
+            directions = self._keep_best(encoder, self._maps(encoder, features, principal, rng), held_out, math.inf)
+            codes = self._reconstructions(encoder, features, principal, directions, rng)
             self._keep_best(encoder, codes, held_out, _HAMMING_GAIN)
         if held_out is not None:
             held_out.keep_start(held_out.measure(encoder))
@@ -436,11 +437,10 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         encoder.load_state_dict(weights)
         return kept
 
-    def _maps(self, encoder: Any, features: Any, rng: np.random.Generator) -> Iterator[Any]:
+    def _maps(self, encoder: Any, features: Any, principal: Any, rng: np.random.Generator) -> Iterator[Any]:
         """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned."""
         seed = int(rng.integers(np.iinfo(np.int32).max))
-        most = min(self.nbits, *features.shape)
-        principal = principal_map(features, most, None).T
+        most = len(principal)
         numbers = sorted({min(most, self.nbits // part) for part in (1, 2, 4)}, reverse=True)
         for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
             directions = scaled_directions(features, principal[:n], power)
@@ -449,7 +449,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             yield directions
 
     def _reconstructions(
-        self, encoder: Any, features: Any, directions: Any, rng: np.random.Generator
+        self, encoder: Any, features: Any, principal: Any, directions: Any, rng: np.random.Generator
     ) -> Iterator[None]:
         """Set the encoder to codes that reconstruct the features, of each model, and at last to its maps alone."""
         maps = copy.deepcopy(encoder.state_dict())
@@ -458,14 +458,14 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         shift = encoder.decoder.new_zeros(encoder.decoder.shape[1])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
-        for model in self._models(features, start, directions, n_digits, rng):
+        for model in self._models(features, start, principal, directions, n_digits, rng):
             encoder.set_reconstruction(model, shift, tells_norm=not n_digits or model.digits.any())
             yield
         encoder.load_state_dict(maps)
         yield
 
     def _models(
-        self, features: Any, start: Any, directions: Any, n_digits: int, rng: np.random.Generator
+        self, features: Any, start: Any, principal: Any, directions: Any, n_digits: int, rng: np.random.Generator
     ) -> Iterator[Reconstruction]:
         """Learn codes that reconstruct the features.
 
@@ -477,11 +477,10 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             for n in dict.fromkeys((n_digits, 0)):
                 yield from learn_reconstructions(features, start, directions, n, has_offset, _PULLS)
             return
-        principal = principal_map(features, min(self.nbits, *features.shape), None).T
         rate = (self.nbits - n_digits) / len(principal)
-        if rate <= _MOST_BITS or rate > N_MAX_SUMS:
+        if rate <= _MOST_BITS or rate > MAX_GROUP_SIZE:
             yield from learn_reconstructions(features, start, directions, n_digits, has_offset, (0.0,))
-        if rate <= N_MAX_SUMS:
+        if rate <= MAX_GROUP_SIZE:
             seed = np.random.RandomState(rng.integers(np.iinfo(np.int32).max))
             n = min(n_digits + _N_MORE_DIGITS, self.nbits // _BITS_PER_DIGIT) if n_digits else 0
             yield learn_sums(features, principal, self.nbits, n, has_offset, seed)

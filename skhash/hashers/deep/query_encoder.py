@@ -23,10 +23,10 @@ from skhash.functions.reconstruction import (
 from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
 
+#: buffers of a :class:`QueryEncoder` whose codes reconstruct the items
+RECONSTRUCTION = ("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups")
 #: what a :class:`QueryEncoder` has beside an encoder, and the offset
-QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "offset"} | {
-    *("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups")
-}
+QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "offset", *RECONSTRUCTION}
 
 
 class QueryEncoder(Encoder):
@@ -46,7 +46,7 @@ class QueryEncoder(Encoder):
         if unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
-        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the next seven buffers are learned
+        self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the buffers of `RECONSTRUCTION` are learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
         self.field_bias = nn.Buffer(torch.zeros(nbits))
         self.gram = nn.Buffer(torch.zeros(nbits, nbits))
@@ -83,7 +83,7 @@ class QueryEncoder(Encoder):
 
         If the codes tell no norm, the mean of the decoder and the map of the items finds more than the decoder.
         """
-        for name in ("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups"):
+        for name in RECONSTRUCTION:
             buffer = getattr(self, name)
             buffer.copy_(torch.as_tensor(getattr(model, name)))
         self.hash.weight.copy_(torch.from_numpy(model.start))
