@@ -228,6 +228,24 @@ class QueryFunction(_Queries, DenseFunction):
             self._features(X), codes, directions, self._scale, self.queries(X)
         )
 
+    def errors(self, X: npt.NDArray[Any]) -> FloatArray:
+        """Relative errors of the signs of activations a, with the best factor for each sample: 1 - |a|_1^2 / n |a|_2^2.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Checked samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 1), float32
+            The errors, in [0, 1); 0 where all n activations are 0.
+        """
+        values = self.activations(X)
+        squared, along = np.square(values).mean(axis=1, keepdims=True), np.abs(values).mean(axis=1, keepdims=True) ** 2
+        seen: FloatArray = np.divide(along, squared, out=np.ones_like(along), where=squared > 0)
+        return 1 - seen
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
         return super().arrays() | ({} if self.image_shape is None else {"image_shape": self.image_shape})
@@ -314,6 +332,27 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     def queries(self, X: Any) -> Any:
         """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
         return centered_product(self.read(X), self.mean, self.query_weight, self.query_bias)
+
+    def errors(self, X: npt.NDArray[Any]) -> FloatArray:
+        """Relative errors of reconstruction |x - r(b)|^2 / |x|^2 of samples, of all bits that the search finds.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Checked samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 1), float32
+            The errors; 0 for a sample that is the mean.
+        """
+        features, n_content = self._features(X), int(np.count_nonzero(self.digits == 0))
+        decoder, bits = self.decoder[:n_content], self._model.descend(features, n_content)[0]
+        offset = np.linalg.lstsq(decoder, -self.field_bias[:n_content], rcond=None)[0]  # field_bias is -D o
+        squared = np.square(features).sum(axis=1, keepdims=True)
+        errors = np.square(features - bits @ decoder - offset).sum(axis=1, keepdims=True)
+        relative: FloatArray = np.divide(errors, squared, out=np.zeros_like(errors), where=squared > 0)
+        return relative
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""

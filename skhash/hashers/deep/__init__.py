@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
+from skhash.hashers.deep.drift import Drift
 
 if TYPE_CHECKING:
     from skhash.hashers.deep._objectives import HistogramObjective as HistogramObjective
@@ -26,6 +27,7 @@ _OF_TORCH = dict.fromkeys(
 ) | {"soft_metric": "_talr"}
 __all__ = [
     "DeepHasher",
+    "Drift",
     "HistogramObjective",
     "LabelsMixin",
     "QuantizedDeepHasher",

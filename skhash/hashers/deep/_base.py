@@ -100,7 +100,7 @@ class DeepHasher(BaseHasher):
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm: tuple[str, ...] = ()  # kinds in `_recipes` whose outputs are normalized over the batch
-    _fitted_private = ("_fixed", "_stream")
+    _fitted_private: tuple[str, ...] = ("_fixed", "_stream")
 
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]

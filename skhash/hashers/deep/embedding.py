@@ -24,13 +24,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
-from skhash._validation import FAR, VECTOR_METRICS, VectorMetric, evenly_spaced
+from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -45,6 +45,7 @@ from skhash.hashers.deep._reconstruction import (
     scaled_directions,
 )
 from skhash.hashers.deep._relevance import RelevanceMixin
+from skhash.hashers.deep.drift import Drift, check_reference, compare, cut_reference, reference_of
 from skhash.hashers.shallow.linear import principal_map
 
 if TYPE_CHECKING:
@@ -178,6 +179,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         "n_iter_no_change": 50,
     }
     _left_out: ClassVar = ("augment",)
+    _fitted_private = (*DeepHasher._fitted_private, "_reference")
+
+    _reference: Annotated[dict[str, Any], OPTIONAL]  # what new samples are compared with
 
     def __init__(
         self,
@@ -240,6 +244,86 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         self._check_factors()
         return self._factors(X)
 
+    def drift(self, X: Any, *, groups: Any = None, tolerance: float | None = 0.01, random_state: Any = 0) -> Drift:
+        """Whether new samples still look like those of the fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            New samples, drawn at random from those to watch. Some hundred are needed to find a drift of a part of
+            them. At most 10,000 are compared, drawn at random from more.
+        groups : array-like of shape (n_samples,), default=None
+            Names or numbers of groups of samples that belong together, such as the chunks of one document, or copies.
+            One sample of each group, drawn at random, is compared: otherwise copies would look like a drift. None:
+            each sample is a group.
+        tolerance : float, default=0.01
+            Loss of recall that needs no alarm. None: an alarm for each drift that a test finds, whatever it costs.
+        random_state : int, RandomState instance or None, default=0
+            Draws the samples and the permutations.
+
+        Returns
+        -------
+        Drift
+            Errors of reconstruction, shifts of bits and recalls, and whether there is an alarm.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples, `groups` does not match `X`, or the fit has nothing to compare
+            with: it needs ``early_stopping=True``, which holds out samples, 32 bits or more, and neither a backbone nor
+            an affinity.
+
+        See Also
+        --------
+        skhash.hashers.deep.Drift : What is returned.
+
+        Notes
+        -----
+        There is an alarm if one of two tests finds a difference, and the loss of recall can exceed `tolerance`. One
+        is Welch's test of whether the mean relative error of reconstruction is larger than that of the held-out
+        samples of the fit. (For codes that are the signs of a map, because these found more, it is the error of the
+        signs, with the best factor, for the values of the map.) The other one is a permutation test of whether bits
+        are 1 more or less often than in training samples: of the sum, over the bits, of the squared differences.
+        P-values are adjusted by Holm's method. So at most 5 of 100 sets of samples like those of the fit raise an
+        alarm, on average over fits.
+
+        The recalls are those of samples among each other, since a hasher does not keep its training samples. They are
+        higher for more varied samples, whose neighbors are easier to find.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = EmbeddingHasher(64, n_epochs=2, random_state=0).fit(X[::2][y[::2] < 8])
+        >>> hasher.drift(X[1::2][y[1::2] < 8]).alarm
+        False
+        >>> hasher.drift(X[1::2]).alarm  # the digits 8 and 9 are new
+        True
+        """
+        X = self._validate_samples(X)
+        if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= tolerance <= 1):
+            raise ValueError(f"`tolerance` must be None or a float from 0 to 1. Got {tolerance!r} instead.")
+        self._check_reference_exists()
+        return compare(self, X, groups, tolerance, random_state)
+
+    def _check_reference_exists(self) -> None:
+        """Raise ValueError if the fit has nothing to compare new samples with."""
+        if hasattr(self, "_reference"):
+            return
+        if self._supervised or not self._may_reconstruct():
+            raise ValueError(
+                f"`nbits` must be at least {_N_MIN_BITS}, and `backbone`, `smoothing` and `affinity` must be None, to "
+                f"measure `drift`. Got {self!r} instead. Fit such a hasher for it."
+            )
+        raise ValueError(
+            "`early_stopping` must be True when the hasher is fitted, with 20 samples or more, to hold out those that "
+            f"`drift` compares with. Got {self.early_stopping!r} instead. Call fit with early_stopping=True; "
+            "partial_fit alone holds out none, and the prefix of a map has lost them."
+        )
+
     def _factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Factors of validated samples."""
         return map_batches(self, X, lambda factors: factors, "factors")
@@ -252,7 +336,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
         searches = method == "activations" and hasattr(self.function_, "decoder")
-        if searches or method == "factors":  # on the CPU
+        if searches or method in ("factors", "errors"):  # on the CPU
             return getattr(self.function_, method)(X[:])  # type: ignore[no-any-return]
         return super()._run(X, method)
 
@@ -343,7 +427,17 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         # the code of an item that is reconstructed needs all bits
         return ("queries.",) if self.weights_["reconstructs"] else (*super()._layers_of_bits(), *_UNUSED)
 
+    def _check_stored(self, lengths: dict[str, int]) -> None:
+        super()._check_stored(lengths)
+        if hasattr(self, "_reference"):
+            check_reference(self, lengths)
+
     def _cut(self, nbits: int) -> None:
+        if hasattr(self, "_reference") and nbits < self._n_features_out:
+            if self.weights_["reconstructs"]:
+                self._reference = cut_reference(self._reference, nbits)
+            else:  # the errors of fewer values are others
+                del self._reference
         super()._cut(nbits)
         if not self.weights_["reconstructs"]:
             self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
@@ -370,6 +464,17 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
         encoder.set_maps(itq_map(encoder, X, indices, rng).T)
 
+    def _learn(self, X: Any, *args: Any, **options: Any) -> HashFunction:
+        self.__dict__.pop("_reference", None)
+        try:
+            self.function_ = super()._learn(X, *args, **options)
+            held_out = self.__dict__.get("_held_out", ())
+            if self._may_reconstruct() and len(held_out) > 1:  # else they took part
+                self._reference = reference_of(self, X, held_out)
+            return self.function_
+        finally:
+            self.__dict__.pop("_held_out", None)
+
     def _hold_out(self, X: Any, relevance: Any, order: np.random.Generator) -> Any:
         if self._supervised:
             return super()._hold_out(X, relevance, order)
@@ -391,7 +496,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         encoder: Any = trainer.encoder
         objective: Any = trainer.objective
         if held_out is not None:
-            objective.held_out = held_out.indices
+            objective.held_out = self._held_out = held_out.indices
         if not self.history_:
             self._learn_start(encoder, trainer.X, held_out, trainer.rng)
         if encoder.reconstructs:
