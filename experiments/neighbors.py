@@ -4,12 +4,15 @@
     export SKHASH_DATA=FOLDER
     python experiments/neighbors.py --set fashion_mnist --items 10000 --bytes 8,16,32,64 --seeds 3
     python experiments/neighbors.py --set wordnet --bytes 16,32,48,96,192 --seeds 3
+    python experiments/neighbors.py --set wordnet_users --bytes 16,48 --seeds 3
     python experiments/neighbors.py --methods embedding,embedding-real --again   # measure these again
 
 FOLDER has one .npz file per set, with the vectors in X. ``python experiments/vectors.py`` writes those of WordNet and
 GloVe. "text" is books_minilm384 and arxiv_minilm384 together; this data is not distributed. Each seed holds out 500
 samples as queries, at most a fifth, as ``skhash compare --task neighbors`` does. The queries of "wordnet_examples" are
-500 example sentences, and all glosses are items. The neighbors of text and words are those by cosine.
+500 example sentences, and all glosses are items. Those of "wordnet_users" are 2,000 example sentences, and 20,000
+glosses are items: "embedding+queries" has learned from 2,000 other example sentences, too. The neighbors of text and
+words are those by cosine.
 
 The results are in experiments/results/neighbors, one file per set; what is stored is not measured again.
 """
@@ -30,6 +33,7 @@ from skhash.datasets.loading import fetch, find_file
 from skhash.registry import FOR_NEIGHBORS
 
 METHODS = "lsh,baselines,itq,embedding,embedding-real,embedding-factors"
+METHODS_OF_USERS = "embedding,embedding+queries,embedding-real,embedding-real+queries"
 #: set to its files and its protocol; other sets are their own file, with Euclidean distances
 SETS = {
     "text": (("books_minilm384", "arxiv_minilm384"), "neighbors-cosine"),
@@ -37,6 +41,7 @@ SETS = {
     "glove": (("glove_6b_50d",), "neighbors-cosine"),
 }
 N_QUERIES = 500
+N_QUERIES_OF_USERS, N_ITEMS_OF_USERS = 2000, 20_000
 KEYS = ("dataset", "method", "nbits", "seed")
 DIGITS = {"fit_seconds": 2, "single_query_ms": 3, "batch_query_ms": 3}
 
@@ -51,12 +56,16 @@ def load(name):
 
 def vectors_of(name, seed, n_items):
     """Items and queries of a set, and the sentence that describes them."""
-    if name == "wordnet_examples":
-        items = load("wordnet_minilm384")
+    if name in ("wordnet_examples", "wordnet_users"):
+        rng, items = np.random.default_rng(seed), load("wordnet_minilm384")
         with np.load(Path(os.environ["SKHASH_DATA"]) / "wordnet_minilm384.npz") as arrays:
-            queries = np.random.default_rng(seed).permutation(arrays["queries"])[:N_QUERIES].astype(np.float32)
+            queries = rng.permutation(arrays["queries"]).astype(np.float32)
+        if name == "wordnet_users":
+            items = items[rng.permutation(len(items))[:N_ITEMS_OF_USERS]]
         items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
-        return Vectors(items, queries), f"{name}: {len(queries)} example sentences against {len(items):,} glosses."
+        n = N_QUERIES if name == "wordnet_examples" else N_QUERIES_OF_USERS
+        vectors = Vectors(items, queries[:n], learned=queries[n : 2 * n])
+        return vectors, f"{name}: {n:,} example sentences against {len(items):,} glosses."
     files, protocol = SETS.get(name, ((name,), "neighbors"))
     protocol = PROTOCOLS[protocol]
     if n_items:
@@ -67,7 +76,10 @@ def vectors_of(name, seed, n_items):
 
 def measure(name, method, nbits, seed, vectors):
     """Result of a method, rounded."""
-    values, _ = evaluate_method(method, nbits, seed, vectors)
+    learner, _, learned = method.partition("+")
+    if not learned:
+        vectors = Vectors(vectors.items, vectors.queries)
+    values, _ = evaluate_method(learner, nbits, seed, vectors)
     result = {"dataset": name, "method": method, "nbits": nbits, "seed": seed, "n_items": len(vectors.items)}
     result |= {"bytes_per_item": values["bytes_per_item"]}
     setting = {key: value for key, value in values["parameters"].items() if key in ("axes", "bits")}
@@ -79,13 +91,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="digits")
     parser.add_argument("--bytes", default="8,16,32")
-    parser.add_argument("--methods", default=METHODS)
+    parser.add_argument("--methods", help=f"by default {METHODS}, or {METHODS_OF_USERS} of wordnet_users")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
     parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
     path = RESULTS / "neighbors" / f"{options.set}.json"
-    methods = expand_methods(options.methods.split(","), "neighbors")
+    if options.set == "wordnet_users":
+        methods = (options.methods or METHODS_OF_USERS).split(",")
+    else:
+        methods = expand_methods((options.methods or METHODS).split(","), "neighbors")
     for seed in range(options.seeds):
         vectors, description = vectors_of(options.set, seed, options.items)
         print(description, flush=True)

@@ -33,13 +33,17 @@ _N_SINGLE, _N_TOGETHER = 20, 100  # queries that are searched one by one and in 
 
 
 class Vectors:
-    """Items and queries, and which items are nearest to each query by `metric`."""
+    """Items and queries, and which items are nearest to each query by `metric`.
 
-    def __init__(self, items: Any, queries: Any, metric: SearchMetric = "euclidean") -> None:
+    A hasher learns from the items, and from the queries `learned`, if they are not None.
+    """
+
+    def __init__(self, items: Any, queries: Any, metric: SearchMetric = "euclidean", learned: Any = None) -> None:
         self.items, self.queries = (
             np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32) for X in (items, queries)
         )
         self.metric: SearchMetric = metric
+        self.learned = learned
 
     @cached_property
     def truth(self) -> npt.NDArray[np.int64]:
@@ -64,9 +68,9 @@ class HasherIndex:
     def __init__(self, hasher: Any) -> None:
         self.hasher = hasher
 
-    def fit(self, items: Floats) -> "HasherIndex":
+    def fit(self, items: Floats, **params: Any) -> "HasherIndex":
         """Fit the hasher."""
-        self.hasher.fit(items)
+        self.hasher.fit(items, **params)
         return self
 
     def add(self, items: Floats) -> None:
@@ -97,7 +101,7 @@ def evaluate_method(
         parameters = {"metric": vectors.metric, **parameters}
     index = _make_index(method, nbits, seed, vectors.metric, watcher, **parameters)
     start = time.process_time()
-    index.fit(vectors.items)
+    index.fit(vectors.items, **({} if vectors.learned is None else {"queries": vectors.learned}))
     fitted = time.process_time()
     index.add(vectors.items)
     values = {

@@ -133,6 +133,44 @@ class ArraySubset:
         return self.X[self.indices[indices]]  # type: ignore[no-any-return]
 
 
+class StackedArrays:
+    """Samples of two arrays or DatasetArrays, one after the other, read when they are indexed.
+
+    Parameters
+    ----------
+    first, second : array or DatasetArray of shape (n, ...)
+        Samples of one shape.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of all samples, and the shape of one sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skhash.engine.data import StackedArrays
+    >>> stacked = StackedArrays(np.zeros((3, 1)), np.ones((2, 1)))
+    >>> stacked.shape, stacked[np.array([4, 0])].ravel()
+    ((5, 1), array([1., 0.]))
+    """
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+        self.shape: tuple[int, ...] = (len(first) + len(second), *first.shape[1:])
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, indices: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        chosen = np.arange(len(self))[indices]
+        is_first = chosen < len(self.first)
+        samples = np.concatenate([self.first[chosen[is_first]], self.second[chosen[~is_first] - len(self.first)]])
+        order = np.argsort(~is_first, kind="stable")
+        return samples[np.argsort(order)]
+
+
 def unit_of(values: torch.Tensor) -> torch.Tensor:
     """Power of two near the largest value: dividing by it does not round, and squares then stay within float32."""
     return torch.exp2(torch.floor(torch.log2(values.abs().max().clamp_min(1e-37))))

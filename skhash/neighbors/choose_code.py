@@ -30,6 +30,7 @@ from skhash._validation import (
     check_not_1d,
     check_not_masked,
     check_option,
+    check_queries,
     is_count,
 )
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
@@ -432,13 +433,7 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
     if queries is not None:
         if n_queries is not None:
             raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
-        check_not_masked(queries, "queries")
-        check_not_1d(queries, "queries")
-        query_vectors = check_array(queries, input_name="queries")
-        if query_vectors.shape[1] != vectors.shape[1]:
-            raise ValueError(
-                f"`queries` must have the {vectors.shape[1]} features of X. Got {query_vectors.shape[1]} instead."
-            )
+        query_vectors = check_queries(queries, vectors.shape[1])
         order = rng.permutation(len(query_vectors))
         held_out = _HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
     else:

@@ -30,8 +30,8 @@ _PICKLED = "Leave it out of what pickle keeps (`__getstate__`)"
 Identity = dict[str, tuple[str, str]]
 
 
-def identify(params: Mapping[str, Any], X: Any, targets: Any) -> Identity:
-    """Identity of a training: of its parameters, all samples and all targets."""
+def identify(params: Mapping[str, Any], X: Any, targets: Any, queries: Any = None) -> Identity:
+    """Identity of a training: of its parameters, all samples, all targets and all queries."""
     identity: Identity = {}
     for name, value in params.items():
         identity[name] = (_describe(value), digest(value, name, weights=False))
@@ -40,6 +40,7 @@ def identify(params: Mapping[str, Any], X: Any, targets: Any) -> Identity:
             identity[WEIGHTS_OF + name] = (f"{len(state)} tensors", digest(state, name))
     identity["X"] = (_describe_data(X), _digest_samples(X))
     identity["y"] = (_describe_data(targets), digest(targets, "y"))
+    identity["queries"] = (_describe_data(queries), digest(queries, "queries"))
     return identity
 
 
@@ -52,7 +53,7 @@ def differences(here: Identity, there: Identity) -> list[str]:
             continue
         if text != text_there:
             clauses.append(f"`{name}` is {text_there} in the checkpoint and {text} here")
-        elif name in ("X", "y"):
+        elif name in ("X", "y", "queries"):
             clauses.append(f"`{name}` ({text}) has other values")
         elif name.startswith(WEIGHTS_OF):
             remedy = "build it from the same seed (torch.manual_seed) or the same file"

@@ -102,6 +102,8 @@ class DeepHasher(BaseHasher):
     _batch_norm: tuple[str, ...] = ()  # kinds in `_recipes` whose outputs are normalized over the batch
     _fitted_private: tuple[str, ...] = ("_fixed", "_stream")
 
+    _queries: npt.NDArray[Any] | None = None  # of the users, while a fit learns from them
+
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]
     history_: list[dict[str, Any]]
@@ -176,8 +178,7 @@ class DeepHasher(BaseHasher):
         >>> len(hasher.history_)  # both epochs are in the checkpoint
         2
         """
-        if resume and self.checkpoint is None:
-            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
+        self._check_resume(resume)
         return self._run_fit(X, y, resume=resume)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -353,6 +354,10 @@ class DeepHasher(BaseHasher):
                 "`smoothing` must be None or 0 with a backbone or with samples that are not vectors. "
                 f"Got {self.smoothing} with backbone={self.backbone!r} and samples of shape {self.input_shape_}."
             )
+
+    def _check_resume(self, resume: bool) -> None:
+        if resume and self.checkpoint is None:
+            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
 
     def _check_kind_of_targets(self, targets: Any) -> None:
         """Raise ValueError for targets that the affinity cannot compare with those of the last call."""

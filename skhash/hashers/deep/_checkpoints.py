@@ -91,7 +91,7 @@ class TrainingFile:
 def _identity(hasher: Any, X: Any, targets: Any) -> Identity:
     """Identity of the training of a hasher, which has `settings_`: its class, its parameters and the data."""
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
-    return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets)
+    return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets, hasher._queries)
 
 
 # --- several processes, and partial_fit
@@ -108,7 +108,7 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     chosen = evenly_spaced(len(X), N_COMPARED)
     some = None if targets is None else targets[chosen]
     settings = {"hasher": qualified_name(hasher), "n_samples": len(X)} | plain | hasher.settings_
-    identity = identify(settings, X[chosen], some)
+    identity = identify(settings, X[chosen], some, hasher._queries)
     for rank, other in enumerate(gather(identity)):
         if rank == 0:
             first = other

@@ -1,5 +1,6 @@
 """The objective of EmbeddingHasher, and the recall of held-out queries. See the equations in embedding.py."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,10 @@ N_MAX_ITEMS = 20_000
 
 
 class HeldOutQueries(BestEpoch):
-    """Recall of the nearest neighbors of held-out samples among other samples, `others`, or some of these, `rows`.
+    """Recall of the nearest neighbors of held-out queries among samples, `others`, or some of these, `rows`.
 
-    Held-out samples are items in training, but no queries. `items` holds the terms of `rows` if training does not
-    change them.
+    Held-out samples are items in training, but no queries. `given` queries replace as many of them. `items` holds the
+    terms of `rows` if training does not change them.
     """
 
     def __init__(
@@ -40,9 +41,12 @@ class HeldOutQueries(BestEpoch):
         scores: QueryScores,
         n_iter_no_change: int,
         every: int = 1,
+        given: npt.NDArray[np.floating] | None = None,
     ) -> None:
-        super().__init__(X, None, len(indices), n_iter_no_change)
-        self.indices, self.scores, self.every = indices, scores, every
+        n_given = 0 if given is None else len(given)
+        super().__init__(X, None, max(len(indices), n_given), n_iter_no_change)
+        self.indices, self.given, self.scores, self.every = indices, given, scores, every
+        self.own = indices[evenly_spaced(len(indices), self.n_queries - n_given)]
         self.others = np.setdiff1d(np.arange(len(X)), indices)
         self.rows = self.others[evenly_spaced(len(self.others), N_MAX_ITEMS)]
         self.items: ItemTerms | None = None
@@ -60,12 +64,12 @@ class HeldOutQueries(BestEpoch):
     @torch.no_grad()
     def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
         """Recall of the real queries, and that of their codes by Hamming distance."""
-        if len(self.indices) == 0:
+        if self.n_queries == 0:
             return 0.0, 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
         vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
-        samples = encoder.eval().read(self.train, self.indices)
+        samples = self._read(encoder.eval())
         scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
         agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
         real, hamming = (
@@ -74,8 +78,12 @@ class HeldOutQueries(BestEpoch):
         )
         return real, hamming
 
+    def _read(self, encoder: QueryEncoder) -> torch.Tensor:
+        samples = encoder.read(self.train, self.own)
+        return samples if self.given is None else torch.cat([samples, encoder.read(self.given, slice(None))])
+
     def _similarities(self, encoder: QueryEncoder) -> torch.Tensor:
-        queries = encoder.read(self.train, self.indices)
+        queries = self._read(encoder)
         parts = [
             encoder.similarities(queries, encoder.read(self.train, self.rows[batch]), self.scores.metric)
             for batch in gen_batches(len(self.rows), ENCODE_BATCH_SIZE)
@@ -134,11 +142,14 @@ def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature
 
 
 class EmbeddingObjective(Objective):
-    """Loss of a batch: a seventh of its samples, none of them held out, are queries, which rank the others."""
+    """Loss of a batch: a seventh of its items, none of them held out, are queries, which rank the others.
 
-    def __init__(self, scores: QueryScores, temperature: float = 0.25) -> None:
+    Samples behind the first `n_items` are no items, but further queries.
+    """
+
+    def __init__(self, scores: QueryScores, temperature: float = 0.25, n_items: float = math.inf) -> None:
         super().__init__()
-        self.scores, self.temperature = scores, temperature
+        self.scores, self.temperature, self.n_items = scores, temperature, n_items
         self.held_out = np.empty(0, np.int64)
         self.items: ItemTerms | None = None  # of all training samples, if training does not change them
 
@@ -153,9 +164,10 @@ class EmbeddingObjective(Objective):
 
     def forward(self, encoder: Any, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]) -> torch.Tensor:
         """Loss of one batch, see :class:`skhash.engine.Objective`."""
-        n_queries = -(-len(X) // 7)
-        is_query = np.zeros(len(X), bool)
-        is_query[np.flatnonzero(~np.isin(indices, self.held_out))[:n_queries]] = True
+        is_query = indices >= self.n_items
+        n_given = int(np.count_nonzero(is_query))
+        n_chosen = -(-(len(X) - n_given) // 7)
+        is_query[np.flatnonzero(~is_query & ~np.isin(indices, self.held_out))[:n_chosen]] = True
         chosen = torch.from_numpy(is_query).to(X.device)
         queries, items = X[chosen], X[~chosen]
         similarities = encoder.similarities(queries, items, self.scores.metric)
@@ -164,4 +176,4 @@ class EmbeddingObjective(Objective):
         else:
             vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
             scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
-        return _neighbor_loss(similarities, scores, self.temperature) / n_queries
+        return _neighbor_loss(similarities, scores, self.temperature) / (n_chosen + n_given)

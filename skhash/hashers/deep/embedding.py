@@ -24,13 +24,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.callback import with_callbacks
 
-from skhash._compat import Interval, StrOptions
-from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, evenly_spaced
+from skhash._compat import Interval, StrOptions, fit_context
+from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, check_queries, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -198,6 +199,68 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         self.temperature = temperature
         self.hamming = hamming
         self.factors = factors
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, resume: bool = False, *, queries: Any = None) -> Self:
+        """Learn the hash functions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...), or torch Dataset
+            Items, finite real values. Images have the channels first; bytes become values in [0, 1].
+        y : array-like of shape (n_samples,) or (n_samples, ...), default=None
+            Targets that the affinity compares. Without an affinity they are stored for :meth:`score` only.
+        resume : bool, default=False
+            Continue from the checkpoint of this training, if there is one; see :ref:`resume`.
+        queries : array-like of shape (n_queries, n_features), default=None
+            Vectors of the queries of your users, such as embedded questions, if they differ from the items. Half of
+            them, at most 500, are held out, and choose the start and the epoch. The others train the map of the
+            queries. Items are queries, too, so that few queries do no harm. With ``early_stopping=False`` all of
+            them train. `affinity` must be None.
+
+        Returns
+        -------
+        self : object
+            The fitted hasher.
+
+        Raises
+        ------
+        ValueError
+            If `X`, `y` or `queries` is invalid. The previous fit is kept.
+        skhash.exceptions.InvalidFileError
+            If the checkpoint is damaged or that of another training.
+        TypeError
+            If a parameter cannot be identified, which `checkpoint` requires.
+        FloatingPointError
+            If the loss is no longer finite.
+        KeyboardInterrupt
+            If interrupted. A hasher that was not fitted before keeps its last or best epoch.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import EmbeddingHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> items, queries = X[:1500], X[1500:] + 2.0
+        >>> hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=2, random_state=0)
+        >>> hasher.fit(items, queries=queries).project_queries(queries).shape
+        (297, 64)
+        """
+        self._check_resume(resume)
+        return self._run_fit(X, y, resume=resume, queries=queries)
+
+    def _checked_queries(self, queries: Any) -> npt.NDArray[np.floating]:
+        if self._supervised:
+            raise ValueError(
+                "`queries` must be None with an affinity, which decides what is relevant. Got an array instead."
+            )
+        if len(self.input_shape_) > 1:
+            raise ValueError(
+                "`queries` must be None unless the samples are vectors. "
+                f"Got an array and samples of shape {self.input_shape_}."
+            )
+        return check_queries(queries, self.n_features_in_, least=2)
 
     def encode_factors(self, X: Any) -> npt.NDArray[np.float32]:
         """Two numbers per item, from which real queries estimate the distance of the vectors.
@@ -464,8 +527,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         indices = slice(None) if len(X) <= N_PART else evenly_spaced(len(X), N_PART)
         encoder.set_maps(itq_map(encoder, X, indices, rng).T)
 
-    def _learn(self, X: Any, *args: Any, **options: Any) -> HashFunction:
+    def _learn(self, X: Any, *args: Any, queries: Any = None, **options: Any) -> HashFunction:
         self.__dict__.pop("_reference", None)
+        self._queries = None if queries is None else self._checked_queries(queries)
         try:
             self.function_ = super()._learn(X, *args, **options)
             held_out = self.__dict__.get("_held_out", ())
@@ -474,15 +538,27 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             return self.function_
         finally:
             self.__dict__.pop("_held_out", None)
+            del self._queries
 
     def _hold_out(self, X: Any, relevance: Any, order: np.random.Generator) -> Any:
         if self._supervised:
             return super()._hold_out(X, relevance, order)
-        from skhash.hashers.deep._embedding import HeldOutQueries, choose_queries
+        from skhash.hashers.deep._embedding import N_MAX_QUERIES, HeldOutQueries, choose_queries
 
         indices = choose_queries(len(X), self.validation_fraction, order)
+        given = None
+        if self._queries is not None:
+            shuffled = order.permutation(self._queries)
+            given, self._queries = np.split(shuffled, [min(len(shuffled) // 2, N_MAX_QUERIES)])
         every = math.ceil(self.settings_["n_epochs"] / _N_EVALUATIONS)
-        return HeldOutQueries(X, indices, self._scores(), self.n_iter_no_change, every)
+        return HeldOutQueries(X, indices, self._scores(), self.n_iter_no_change, every, given)
+
+    def _build_trainer(self, encoder: "Encoder", X: Any, *options: Any, **changes: Any) -> "Trainer":
+        if self._queries is not None:
+            from skhash.engine.data import StackedArrays
+
+            X = StackedArrays(X, self._queries)
+        return super()._build_trainer(encoder, X, *options, **changes)
 
     def _fit_loop(self, trainer: "Trainer", held_out: Any, *others: Any) -> None:
         if not self._supervised:
@@ -495,12 +571,16 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
         encoder: Any = trainer.encoder
         objective: Any = trainer.objective
+        X = trainer.X
+        if self._queries is not None:
+            X = X.first
+            objective.n_items = len(X)
         if held_out is not None:
             objective.held_out = self._held_out = held_out.indices
         if not self.history_:
-            self._learn_start(encoder, trainer.X, held_out, trainer.rng)
+            self._learn_start(encoder, X, held_out, trainer.rng)
         if encoder.reconstructs:
-            objective.items = self._scores().items(encoder, trainer.X)
+            objective.items = self._scores().items(encoder, X)
             if held_out is not None:
                 held_out.items = ItemTerms(*(terms[held_out.rows] for terms in objective.items))
 

@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.hashers.deep._embedding import (
@@ -110,6 +111,22 @@ def test_the_objective_ranks_items_by_queries_that_are_not_held_out(metric):
     assert all(layer.weight.grad.abs().sum() > 0 for layer in (encoder.hash, encoder.queries))
 
 
+def test_samples_behind_the_items_are_queries():
+    X = draw(20, 6).float()
+    encoder = QueryEncoder(6, 4)
+    encoder.set_statistics(X.numpy())
+    batch = encoder.read(X.numpy(), slice(None))
+    objective = EmbeddingObjective(QueryScores("inner", False), 0.5)
+    objective.held_out, objective.n_items = np.array([1]), 14
+    indices = np.random.default_rng(0).permutation(20)
+    loss = objective(encoder, batch[indices], None, indices)
+    own = [i for i in indices if i < 14 and i != 1][:2]  # a seventh of the items
+    queries, items = [*own, *range(14, 20)], [i for i in range(14) if i not in own]
+    scores = encoder.query(batch).detach().numpy()[queries] @ np.sign(encoder(batch).detach().numpy()[items]).T
+    similarities = plain_similarities(X[queries].double().numpy(), X[items].double().numpy(), "inner")
+    assert loss.item() == pytest.approx(plain_loss(similarities.tolist(), scores.tolist(), 0.5) / 8, rel=1e-4)
+
+
 def test_small_batches_have_a_finite_loss():
     encoder = QueryEncoder(3, 4)
     for X in (torch.ones(2, 3), torch.ones(9, 3), draw(3, 3).float()):
@@ -163,6 +180,23 @@ def test_recall_of_held_out_queries(digits):
     entry = {"epoch": 1}
     assert not held_out.improves(encoder, entry)  # it is the start
     assert entry["validation"] == real
+
+
+def test_recall_of_given_queries():
+    X, given = draw(90, 8).numpy(), 0.5 + draw(20, 8, seed=1).numpy()
+    encoder = QueryEncoder(8, 12)
+    encoder.set_statistics(X)
+    indices = choose_queries(len(X), 0.3, np.random.default_rng(0))
+    held_out = HeldOutQueries(X, indices, QueryScores("euclidean", False), 5, given=given)
+    assert len(held_out.own) == 27 - 20  # held-out items fill up the number
+    items, queries = np.delete(X, indices, axis=0), np.concatenate([X[held_out.own], given])
+    codes, real = (
+        read(encoder.read(values, slice(None))).detach().numpy()
+        for read, values in ((encoder, items), (encoder.query, queries))
+    )
+    expected = plain_recall(real, np.where(codes >= 0, 1.0, -1.0), plain_similarities(queries, items, "euclidean"), 10)
+    assert held_out.measure(encoder) == pytest.approx(expected[0]) == pytest.approx(expected[1])
+    assert held_out.error == pytest.approx(0.1 / math.sqrt(27))
 
 
 def recall(hasher, X, queries):
@@ -308,6 +342,92 @@ def test_a_grid_search_over_the_number_of_bits(digits):
         found = [recall(one, X[items], X[queries]) for one, (items, queries) in zip(fitted, halves, strict=True)]
         assert value == pytest.approx(np.mean(found), abs=0.002)  # ties of vectors and scores
     assert search.best_estimator_.transform(X).shape == (200, 32)
+
+
+# --- queries of the users
+
+
+def shifted_queries(n_items=1500):
+    """Items, and queries of another distribution: 1,000 to learn from and 500 others."""
+    rng = np.random.default_rng(0)
+    items, others = (rng.normal(size=(n, 48)) * 0.9 ** np.arange(48) for n in (n_items, 1500))
+    queries = 0.5 * others[:, ::-1] + items[rng.integers(n_items, size=1500)]
+    return items, queries[:1000], queries[1000:]
+
+
+@pytest.mark.parametrize("options", [{}, {"backbone": "mlp"}])
+def test_queries_train_a_map_that_finds_more(options):
+    X, given, queries = shifted_queries()
+    hasher = EmbeddingHasher(16, metric="euclidean", batch_size=500, n_epochs=40, learning_rate=3e-3, random_state=0)
+    plain, learned = (clone(hasher).set_params(**options).fit(X, queries=values) for values in (None, given))
+    assert recall(learned, X, queries) > recall(plain, X, queries) + 0.004
+    without = EmbeddingHasher(16, n_epochs=2, random_state=0)
+    assert_array_equal(without.fit(X).project(X), without.fit(X, queries=None).project(X))
+
+
+@pytest.mark.parametrize("options", [{}, {"factors": True}, {"hamming": False}, {"batch_size": 100}])
+def test_held_out_queries_of_the_users_are_measured(options):
+    X, given, _ = shifted_queries()
+    hasher = EmbeddingHasher(32, metric="euclidean", n_epochs=1, learning_rate=1e-9, random_state=0)
+    hasher.set_params(validation_fraction=1e-9, **options).fit(X, queries=np.repeat(given[:1], 9, axis=0))
+    search = HammingNeighbors(FrozenEstimator(hasher), query="real", n_neighbors=10).fit(X)
+    true = np.argsort(((X - given[0]) ** 2).sum(1))[:10]
+    found = search.kneighbors(given[:1], return_distance=False)
+    assert hasher.history_[0]["validation"] == pytest.approx(np.isin(found, true).mean())
+
+
+def test_all_queries_train_without_early_stopping():
+    X, given, _ = shifted_queries(400)
+    options = {"early_stopping": False, "n_epochs": 2, "learning_rate": 0.01, "random_state": 0}
+    hashers = [EmbeddingHasher(16, **options).fit(X, queries=values) for values in (None, given[:100], given[100:200])]
+    first, *others = (hasher.project_queries(given) for hasher in hashers)
+    assert all((first != values).any() for values in others)
+    assert "validation" not in hashers[1].history_[0]
+
+
+def test_queries_go_through_a_pipeline_and_before_a_stream():
+    X, given, _ = shifted_queries(400)
+    hasher = EmbeddingHasher(16, n_epochs=2, early_stopping=False, random_state=0)
+    piped = make_pipeline("passthrough", clone(hasher)).fit(X, embeddinghasher__queries=given.tolist())
+    expected = hasher.fit(X, queries=given)
+    assert_array_equal(piped[-1].project_queries(X), expected.project_queries(X))
+    plain = clone(hasher).fit(X).partial_fit(X)
+    assert (hasher.partial_fit(X).project_queries(X) != plain.project_queries(X)).any()
+    assert hasher.history_[-1]["epoch"] == 3
+
+
+def test_a_checkpoint_is_that_of_its_queries(tmp_path):
+    X, given, _ = shifted_queries(400)
+    hasher = EmbeddingHasher(16, n_epochs=2, checkpoint=tmp_path, random_state=0).fit(X, queries=given)
+    before = hasher.project_queries(given)
+    assert_array_equal(hasher.fit(X, resume=True, queries=given).project_queries(given), before)
+    with pytest.warns(UserWarning, match=r"no checkpoint of this training.* `queries` \(.*\) has other values"):
+        hasher.fit(X, resume=True, queries=given + 1)
+
+
+@pytest.mark.parametrize(
+    ("queries", "options", "message"),
+    [
+        (draw(9, 5).numpy(), {}, "`queries` must have the 48 features of X. Got 5 instead"),
+        (draw(1, 48).numpy(), {}, "Found array with 1 sample.* a minimum of 2 is required"),
+        (draw(9, 48).numpy() * np.nan, {}, "Input queries contains NaN"),
+        (np.zeros(48), {}, r"Expected 2D array.*: queries.reshape\(1, -1\)"),
+        (draw(9, 48).numpy(), {"affinity": "auto"}, "`queries` must be None with an affinity"),
+    ],
+)
+def test_queries_are_checked_and_the_fit_is_kept(queries, options, message):
+    X, _, _ = shifted_queries(100)
+    y = np.arange(100) % 4
+    hasher = EmbeddingHasher(8, n_epochs=1, random_state=0).fit(X, y)
+    before = hasher.transform(X)
+    with pytest.raises(ValueError, match=message):
+        hasher.set_params(**options).fit(X, y, queries=queries)
+    assert_array_equal(hasher.transform(X), before)
+
+
+def test_queries_of_images_are_refused():
+    with pytest.raises(ValueError, match=r"`queries` must be None unless the samples are vectors.* \(1, 8, 8\)"):
+        EmbeddingHasher(8).fit(np.zeros((20, 1, 8, 8)), queries=np.zeros((9, 64)))
 
 
 def test_labels_change_nothing(digits):
