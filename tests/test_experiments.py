@@ -72,6 +72,14 @@ def test_tables_of_defaults_follow_from_the_results(monkeypatch):
     assert defaults.make_tables(defaults.read_all()) == defaults.TABLES.read_text(encoding="utf-8")
 
 
+def test_tables_of_drift_follow_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    drift = importlib.import_module("drift")
+    tables = drift.make_tables(json.loads(drift.PATH.read_text(encoding="utf-8")))
+    paths = (drift.PATH.with_suffix(".md"), drift.FROZEN)
+    assert tables == tuple(path.read_text(encoding="utf-8") for path in paths)
+
+
 def test_tables_of_prefixes_follow_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     prefixes = importlib.import_module("prefixes")

@@ -139,14 +139,14 @@ def check_reference(hasher: Any, lengths: dict[str, int]) -> None:
 
 def compare(hasher: Any, X: Any, groups: Any, tolerance: float | None, random_state: Any) -> Drift:
     """Drift of validated samples."""
-    rng, reference = check_random_state(random_state), hasher._reference
+    rng, reference, nbits = check_random_state(random_state), hasher._reference, hasher._n_features_out
     chosen = _one_per_group(len(X), groups, rng)
     samples = X[chosen]
     errors, old_errors = _errors(hasher, samples), reference["errors"].astype(np.float64)
     difference, error, dof = _welch(errors, old_errors)
-    is_content = getattr(hasher.function_, "digits", np.zeros(hasher.nbits))[: hasher.nbits] == 0
+    is_content = getattr(hasher.function_, "digits", np.zeros(nbits))[:nbits] == 0
     codes = map_batches(hasher, samples, binarize_and_pack)
-    bits, old_bits = (unpack(part, hasher.nbits)[:, is_content] for part in (codes, reference["codes"]))
+    bits, old_bits = (unpack(part, nbits)[:, is_content] for part in (codes, reference["codes"]))
     error_pvalue, shift_pvalue = _holm(float(stdtr(dof, -difference / error)), _shift_pvalue(bits, old_bits, rng))
     recall = old_recall = interval = None
     if len(samples) > reference.get("n_items", N_MAX_SAMPLES):

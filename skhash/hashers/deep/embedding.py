@@ -307,7 +307,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         self._check_factors()
         return self._factors(X)
 
-    def drift(self, X: Any, *, groups: Any = None, tolerance: float | None = 0.01, random_state: Any = 0) -> Drift:
+    def drift(self, X: Any, *, groups: Any = None, tolerance: float | None = 0.0, random_state: Any = 0) -> Drift:
         """Whether new samples still look like those of the fit.
 
         Parameters
@@ -319,8 +319,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             Names or numbers of groups of samples that belong together, such as the chunks of one document, or copies.
             One sample of each group, drawn at random, is compared: otherwise copies would look like a drift. None:
             each sample is a group.
-        tolerance : float, default=0.01
-            Loss of recall that needs no alarm. None: an alarm for each drift that a test finds, whatever it costs.
+        tolerance : float or None, default=0.0
+            Loss of recall that needs no alarm. 0 raises none if the recall is certainly not lower than at the fit, and
+            None raises one for each difference that a test finds.
         random_state : int, RandomState instance or None, default=0
             Draws the samples and the permutations.
 

@@ -195,6 +195,7 @@ def test_a_stream_keeps_the_codes_and_what_the_fit_kept(digits):
 def test_a_refit_replaces_what_the_fit_kept(hasher, digits):
     again = clone(hasher).fit(digits.train).fit(digits.unseen)
     assert again.drift(digits.fresh, tolerance=None).alarm
+    assert not again.drift(digits.fresh).alarm  # the recall is certainly not lower among samples that vary more
     assert not again.drift(digits.unseen, tolerance=None).alarm
     again.set_params(early_stopping=False).fit(digits.train)
     with pytest.raises(ValueError, match=r"`early_stopping` must be True when the hasher is fitted.*Got False instead"):
