@@ -5,6 +5,8 @@ import numpy as np
 
 from skhash._compiler import kernel
 
+BITS_PER_CHANGE = 16  # by `perturb_bits`
+
 
 @nb.njit(nogil=True, error_model="numpy")
 def _energies_of_groups(gram, first):
@@ -63,6 +65,43 @@ def descend_bits(gram, fields, bits, n_sweeps):
                     changed = True
             if not changed:
                 break
+
+
+@kernel
+def perturb_bits(gram, fields, bits, n_sweeps, n_tries):
+    """Change some bits, continue as `descend_bits` does, and keep what is better.
+
+    The changed bits are the same for all items, so that a code does not depend on the other items of a batch.
+    """
+    n = bits.shape[1]
+    field, bit = np.empty(n, np.float32), np.empty(n, np.float32)
+    for k in range(len(bits)):
+        state = np.uint64(1)
+        for _ in range(n_tries):
+            field[:], bit[:] = fields[k], bits[k]
+            energy = np.float32(0)
+            for _ in range(1 + n // BITS_PER_CHANGE):
+                state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                i = np.int64((state >> np.uint64(33)) % np.uint64(n))
+                energy += _flip(gram, field, bit, i)
+            for _ in range(n_sweeps):
+                changed = False
+                for i in range(n):
+                    if field[i] * bit[i] + gram[i, i] < 0:
+                        energy += _flip(gram, field, bit, i)
+                        changed = True
+                if not changed:
+                    break
+            if energy < 0:
+                fields[k], bits[k] = field, bit
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _flip(gram, field, bit, i):
+    """Change a bit, and the fields of all bits with it; return what is added to ``b @ gram @ b / 2 - b @ h``."""
+    energy = 2 * (field[i] * bit[i] + gram[i, i])
+    _set_bit(gram, field, bit, i, -bit[i])
+    return energy
 
 
 @kernel

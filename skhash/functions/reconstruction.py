@@ -2,7 +2,8 @@ r"""Codes that reconstruct vectors, with a linear map for real queries, and fact
 
 A search finds the bits b of a centered and scaled item x, for which D^T b + o is near x and b is near W x
 (:mod:`skhash.hashers.deep.embedding` learns D, o and W). The bits of a group, which are those of one direction, are
-set together. Queries are a linear map of their own.
+set together. Without a pull to W x, the search tries more codes: it changes some bits, and continues. Queries are a
+linear map of their own.
 
 Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024):
 let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
@@ -39,6 +40,7 @@ from skhash.functions.function import ArrayFunction
 from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, centered_product, read_samples
 
 N_SWEEPS = 10
+N_TRIES = 10  # of codes without a pull
 N_STEPS = 3
 MAX_GROUP_SIZE = 4
 EXACT = 0.75  # w
@@ -71,7 +73,7 @@ class Reconstruction:
         before it leave.
         """
         n_content = int(np.count_nonzero(self.digits == 0))
-        bits, fields = self.descend(X, n_content)
+        bits, fields = self.descend(X, n_content, n_tries=self.n_tries)
         values = np.empty((len(X), len(self.digits)), np.float32)
         magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
         # the signs are those of the bits, although the descent may end early
@@ -80,6 +82,11 @@ class Reconstruction:
             rest = (self.norms(X, bits) - self.middle).astype(np.float32)
             self._tell(rest, values[:, n_content:], self.digits[n_content:])
         return values
+
+    @property
+    def n_tries(self) -> int:
+        """Number of tries with some changed bits, for a code."""
+        return 0 if self.pull else N_TRIES
 
     def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
         """Set the activations of the bits that tell a norm, less the middle of its range."""
@@ -90,9 +97,16 @@ class Reconstruction:
             values[:, i] = rest
             rest = rest - np.where(rest >= 0, digits[i], -digits[i])
 
-    def descend(self, X: FloatArray, n: int, bits: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    def descend(
+        self, X: FloatArray, n: int, bits: FloatArray | None = None, n_tries: int = 0
+    ) -> tuple[FloatArray, FloatArray]:
         """Best values of the first n bits, and their fields; `bits` are values to begin with."""
-        from skhash.functions._reconstruction_kernels import choose_settings, descend_bits, descend_groups
+        from skhash.functions._reconstruction_kernels import (
+            choose_settings,
+            descend_bits,
+            descend_groups,
+            perturb_bits,
+        )
 
         gram, start = np.ascontiguousarray(self.gram[:n, :n]), X @ self.start[:n].T
         fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n]
@@ -107,7 +121,12 @@ class Reconstruction:
                 choose = partial(choose_settings, gram, first)
                 run_in_slices(lambda part: choose(fields[part], values[part]), len(values), min_size=64)
         fields -= bits @ gram
-        run_in_slices(lambda part: kernel(fields[part], bits[part], N_SWEEPS), len(bits), min_size=64)
+
+        def search(part: slice) -> None:
+            kernel(fields[part], bits[part], N_SWEEPS)
+            perturb_bits(gram, fields[part], bits[part], N_SWEEPS, n_tries)
+
+        run_in_slices(search, len(bits), min_size=64)
         return bits, fields
 
     def first_bits(self, n: int) -> npt.NDArray[np.int64]:

@@ -15,6 +15,9 @@ where P are the first principal directions, and the rows or columns of R are ort
 alternating with the signs of W x. e = 0, and as many directions as bits, is ITQ. e = -1/8 lets directions of small
 variance count a little more.
 
+Codes without a pull are searched longer in the end: some bits change, the others follow, and the better code is kept.
+D and o are learned from the shorter search, because with the longer one they find no more.
+
 With more than about one bit per direction, another start is better: the principal directions of large variance get
 several bits each, and the value of a direction is a sum of as many numbers w, each with a sign. The next bit goes to
 the direction whose error v e(k) falls most. v is its variance, and e(k) the error of a normal value of variance 1 with
@@ -171,7 +174,7 @@ def _regression(
 
 def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:
     """The same codes, with bits behind the first `n_content` that tell a norm."""
-    bits, _ = model.descend(X, n_content)
+    bits, _ = model.descend(X, n_content, n_tries=model.n_tries)
     low, high = np.quantile(model.norms(X, bits), [TAIL, 1 - TAIL]).tolist()
     n_digits = len(model.start) - n_content
     n_steps = min(N_STEPS, n_digits)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.functions._reconstruction_kernels import descend_bits, descend_groups
+from skhash.functions._reconstruction_kernels import descend_bits, descend_groups, perturb_bits
 from skhash.functions.reconstruction import N_STEPS, N_SWEEPS
 from skhash.hashers.deep._reconstruction import (
     ERRORS,
@@ -55,6 +55,24 @@ def test_the_descent_ends_where_no_single_bit_can_improve():
             pair = [np.where(np.arange(6) == i, value, first) for value in (-1.0, 1.0)]
             first = min(reversed(pair), key=lambda code: energy[number[tuple(code)]])
         assert_array_equal(once[0], first)
+
+
+def test_changed_bits_find_codes_that_single_bits_do_not():
+    rng = np.random.default_rng(0)
+    n_best = np.zeros(2, int)
+    for _ in range(50):
+        D = rng.normal(size=(6, 3))
+        gram, goal = (D @ D.T).astype(np.float32), rng.normal(size=6).astype(np.float32)
+        bits = SIGNS[rng.integers(64)][None].copy()
+        fields, energy = goal - bits @ gram, energies(gram, goal)
+        descend_bits(gram, fields, bits, 100)
+        once = energy[(bits[0] == SIGNS).all(1)][0]
+        perturb_bits(gram, fields, bits, 100, 50)
+        assert_allclose(fields[0], goal - bits[0] @ gram, atol=1e-4)
+        end = energy[(bits[0] == SIGNS).all(1)][0]
+        assert end <= once + 1e-4
+        n_best += np.array([once, end]) < energy.min() + 1e-4
+    assert n_best[0] + 5 < n_best[1]
 
 
 def test_the_bits_of_a_group_get_the_best_of_all_their_values():
@@ -196,8 +214,9 @@ def test_the_map_is_nearest_to_its_signs_of_all_with_orthogonal_rows_or_columns(
     assert ((1.05 * values @ rotation.T - bits) ** 2).sum() > error
 
 
-def test_codes_depend_on_no_thread_and_no_other_sample(samples):
-    (model,) = learn(samples, 40, 6, 0.5)
+@pytest.mark.parametrize("pull", [0.0, 0.5])
+def test_codes_depend_on_no_thread_and_no_other_sample(samples, pull):
+    (model,) = learn(samples, 40, 6, pull)
     whole = model.activations(samples)
     with threadpool_limits(1):
         assert_array_equal(whole, model.activations(samples))
