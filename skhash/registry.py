@@ -452,8 +452,39 @@ BASELINES: dict[str, Variant] = {
             ),
             {"code": "SQtqmse"},
         ),
+        (
+            _baseline(
+                "ash",
+                "ASH",
+                10,
+                "numbers of 1 to 4 bits behind learned orthonormal axes, and 5 bytes of factors",
+                "arXiv 2606.07870",
+                _CHOSEN_BITS,
+            ),
+            {},
+        ),
         (_baseline("pq", "FaissPQ", 7, "FAISS's product quantization, 8 bits per part", "Jegou et al., PAMI 2011"), {}),
         (_baseline("opq", "FaissPQ", 0, "pq behind a learned rotation", "Ge et al., CVPR 2013"), {"rotate": True}),
+        (
+            _baseline(
+                "rq",
+                "FaissAdditive",
+                11,
+                "FAISS's residual quantization, 8 bits per codebook",
+                "Chen et al., Sensors 2010",
+            ),
+            {},
+        ),
+        (
+            _baseline(
+                "lsq",
+                "FaissAdditive",
+                14,
+                "FAISS's local search quantization, 8 bits per codebook",
+                "Martinez et al., ECCV 2018",
+            ),
+            {"quantizer": "LocalSearchQuantizer"},
+        ),
         (_baseline("faiss-lsh", "FaissLSH", 6, "FAISS's LSH: a random rotation and medians"), {}),
     )
 }

@@ -1,4 +1,4 @@
-"""Baselines that do not learn to hash: signs, fewer or shorter numbers, and FAISS's RaBitQ, EDEN, TurboQuant, PQ, LSH.
+"""Baselines that do not learn to hash: signs, fewer or shorter numbers, ASH, and the codes of FAISS.
 
 Each baseline is built for a number of bits per item, factors included. It compares by the Euclidean distance, or by the
 inner product of the centered items with the query, which is not centered. This differs from the inner product of the
@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import ParameterGrid
+from sklearn.utils import gen_batches
 
 from skhash._validation import evenly_spaced
 from skhash.codes import binarize, pack
@@ -27,6 +28,10 @@ Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 N_TRAINING = 10_240  # items that principal components and codebooks learn from at most
 N_CENTROIDS = 256  # of each part of PQ
 FACTOR_BITS = 64  # of EmbeddingHasher: two numbers per item
+ASH_BYTES = 5  # beside the code
+N_CODEBOOKS = 16  # of residual quantization and LSQ, at most
+N_ROTATIONS = 25  # of ASH
+_N_ROWS = 1000  # of numbers that are rounded together
 _QUERY_BITS = 8  # of RaBitQ, for each number of a query: as good as floats, and a hundred times as fast
 
 
@@ -142,6 +147,97 @@ class Truncation(Baseline):
         return np.take_along_axis(distances, items, axis=1), items
 
 
+@dataclass(eq=False)
+class ASH(Baseline):
+    """Directions of items as numbers of a few bits, behind learned orthonormal axes, and two more numbers (ASH).
+
+    The direction of an item x is r = (x - mu) / |x - mu|. A number of its code c is one of +-1/2, +-3/2, and so on. The
+    code is the one with the smallest angle to the direction, among the roundings of its multiples. The axes W are the
+    first principal components behind a rotation that is learned with the codes in turn. The score
+
+        <q, x> ~ <q, mu> + scale <W^T q, c> + offset,   scale = |x - mu| / |c|
+
+    takes 5 bytes beside the code: both numbers in float16, and a byte for the number of mu, of which there is one here.
+    """
+
+    bits: int = 1
+
+    def __post_init__(self) -> None:
+        self.unit, self.axes = f"numbers of {self.bits} bits", "components"
+
+    @property
+    def n_stored(self) -> int:
+        """Number of axes that fit."""
+        return max(self.nbits - ASH_BYTES * 8, 0) // self.bits
+
+    def fills(self, n_features: int) -> bool:
+        """Whether all features take more than half of the bytes, where there is room for more."""
+        return 2 * (n_features * self.bits + ASH_BYTES * 8) > self.nbits
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the mean and the axes."""
+        super().fit(items)
+        sample = _spread(items) - self.mean_
+        values = (sample / _norms(sample)) @ self.map_
+        rotation = orthonormal_map(values.shape[1], values.shape[1], np.random.RandomState(self.random_state))
+        for _ in range(N_ROTATIONS):
+            codes = nearest_numbers(values @ rotation.astype(np.float32), self.bits)
+            left, _, right = np.linalg.svd((values.T @ (codes / _norms(codes))).astype(np.float64))
+            rotation = left @ right
+        self.map_ = self.map_ @ rotation.astype(np.float32)
+        self.scale_ = np.sqrt(np.square(sample).sum(axis=1).mean()) or np.float32(1)
+        return self
+
+    def add(self, items: Floats) -> None:
+        """Store codes, scales and offsets."""
+        centered = items - self.mean_
+        codes = nearest_numbers(self._map(centered / _norms(centered)), self.bits)
+        scales = _as_float16(_norms(centered) / _norms(codes), self.scale_)
+        self.stored_ = codes * scales
+        if self.metric == "inner":  # queries are not centered
+            offsets = centered @ self.mean_ - self.stored_ @ self._map(self.mean_)
+        else:
+            offsets = -np.square(centered).sum(axis=1) / 2
+        self.offsets_ = _as_float16(offsets, self.scale_**2)
+
+    def search(self, queries: Floats, k: int) -> Found:
+        """Distances up to a constant per query, and indices of the k nearest items, in any order."""
+        distances = -2 * (self._map_queries(queries) @ self.stored_.T + self.offsets_)
+        items = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        return np.take_along_axis(distances, items, axis=1), items
+
+
+def nearest_numbers(values: Floats, bits: int) -> Floats:
+    """Numbers +-1/2, +-3/2, ... of `bits` bits, near a multiple of each row, with the smallest angle to it.
+
+    A multiple changes its nearest numbers where one of its values is whole. All these places are tried, in order.
+    """
+    codes, whole = np.empty_like(values), np.arange(1, 2 ** (bits - 1), dtype=np.float32)
+    for part in gen_batches(len(values), _N_ROWS):
+        sizes = np.abs(values[part])
+        inverse = sizes[:, :, None] / whole  # the larger, the sooner is a multiple of the value whole
+        order = np.argsort(-inverse.reshape(len(sizes), sizes.shape[1] * len(whole)), axis=1)
+        axes, steps = np.divmod(order, max(len(whole), 1))
+        products, squares = np.take_along_axis(sizes, axes, axis=1), 2.0 * (steps + 1)
+        products = np.cumsum(np.hstack([sizes.sum(axis=1, keepdims=True) / 2, products]), axis=1)
+        squares = np.cumsum(np.hstack([np.full((len(sizes), 1), sizes.shape[1] / 4), squares]), axis=1)
+        best = np.argmax(products / np.sqrt(squares), axis=1)
+        is_larger = np.empty(order.shape, bool)
+        np.put_along_axis(is_larger, order, np.arange(order.shape[1]) < best[:, None], axis=1)
+        codes[part] = is_larger.reshape(*sizes.shape, len(whole)).sum(axis=2) + np.float32(0.5)
+    return np.where(values >= 0, codes, -codes)
+
+
+def _norms(X: Floats) -> Floats:
+    norms: Floats = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.where(norms > 0, norms, np.float32(1))
+
+
+def _as_float16(values: Any, unit: Any) -> Floats:
+    rounded: Floats = (values / unit).astype(np.float16).astype(np.float32) * np.float32(unit)
+    return rounded
+
+
 class _FaissIndex(Baseline):
     """Items in an index of FAISS that a map of the items feeds."""
 
@@ -244,6 +340,42 @@ class FaissPQ(_FaissIndex):
         return np.pad(X, ((0, 0), (0, self.n_dimensions_ - X.shape[1])))
 
 
+@dataclass(eq=False)
+class FaissAdditive(_FaissIndex):
+    """FAISS's sums of a vector from each of some codebooks: residual quantization, or local search (LSQ).
+
+    By Euclidean distance, the last byte tells the norm of the sum.
+    """
+
+    quantizer: str = "ResidualQuantizer"
+
+    unit, bits_of_unit = "codebooks", 8
+
+    @property
+    def n_stored(self) -> int:
+        """Number of codebooks."""
+        return self.nbits // 8 - (self.metric != "inner")
+
+    def fit(self, items: Floats) -> Self:
+        """Learn the codebooks."""
+        faiss = import_module("faiss")
+        self.mean_ = items.mean(axis=0)
+        kinds = faiss.AdditiveQuantizer
+        kind = kinds.ST_LUT_nonorm if self.metric == "inner" else kinds.ST_norm_qint8
+        index_class = getattr(faiss, f"Index{self.quantizer}")
+        self.index_ = index_class(items.shape[1], self.n_stored, 8, self._faiss_metric, kind)
+        if self.quantizer == "ResidualQuantizer":
+            clusters = self.index_.rq.cp
+            clusters.seed, clusters.min_points_per_centroid = 1 + self.random_state, 1  # no warning about few items
+        else:
+            self.index_.lsq.random_seed += self.random_state
+        self.index_.train(_spread(items) - self.mean_)
+        return self
+
+    def _map(self, X: Floats) -> Floats:
+        return X
+
+
 def make_baseline(name: str, nbits: int, seed: int, **parameters: Any) -> Any:
     """Baseline of a name, not fitted."""
     variant = BASELINES[name]
@@ -260,7 +392,9 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
     baseline = make_baseline(name, nbits, 0)
     if isinstance(baseline, _FaissIndex | FaissLSH) and faiss_version() is None:
         return "needs faiss-cpu"
-    if isinstance(baseline, FaissPQ) and n_items < N_CENTROIDS:
+    if isinstance(baseline, FaissAdditive) and baseline.n_stored > N_CODEBOOKS:
+        return f"at most {N_CODEBOOKS} codebooks are learned, because the time grows with the square of their number"
+    if isinstance(baseline, FaissPQ | FaissAdditive) and n_items < N_CENTROIDS:
         return f"it learns from at least {N_CENTROIDS} items, and there are {n_items}"
     if isinstance(baseline, FaissLSH):  # it draws more directions than features
         return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E76300", "#B9AC70", "#717581", "#92DADD")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _N_STYLES = len(COLORS) * len(MARKERS)
-_FIRST_FREE = 40  # styles from here on are for names that are not in the registry
+_FIRST_FREE = 42  # styles from here on are for names that are not in the registry
 _SETTINGS = {"dataset", "protocol", "method", "nbits", "seed"}  # of results, not metrics
 _LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-."}
 #: method and variant, without hyphens, to its style number and line style

@@ -1,5 +1,6 @@
 """The comparison of neighbors: recalls, baselines, and whole runs."""
 
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -20,7 +21,7 @@ from skhash.comparison import (
     read_results,
     write_report,
 )
-from skhash.comparison._baselines import make_baseline, why_not
+from skhash.comparison._baselines import make_baseline, nearest_numbers, why_not
 from skhash.comparison._neighbors import HasherIndex, Vectors, evaluate_method, search_recalls
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.datasets import PROTOCOLS
@@ -138,6 +139,47 @@ def test_more_bits_of_a_number_estimate_distances_better(vectors, name):
     assert errors == sorted(errors, reverse=True)
 
 
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_numbers_of_ash_have_the_smallest_angle_of_all_roundings(bits):
+    values = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
+    values[0, 1] = 0
+    levels = np.arange(2 ** (bits - 1)) + 0.5
+    codes = np.array(list(itertools.product([*-levels, *levels], repeat=3)))
+    best = (values @ codes.T / np.linalg.norm(codes, axis=1)).max(axis=1)
+    found = nearest_numbers(values, bits)
+    assert_allclose((values * found).sum(axis=1) / np.linalg.norm(found, axis=1), best, rtol=1e-5)
+    assert np.isin(np.abs(found), levels).all()
+
+
+def test_ash_learns_axes_that_suit_its_numbers_and_stores_two_more(vectors):
+    errors, exact = [], np.square(vectors.queries[:, None] - vectors.items).sum(axis=2)
+    for bits in (1, 2, 3, 4):
+        index = fitted("ash", 40 + 24 * bits, vectors, bits=bits)
+        assert_allclose(index.map_.T @ index.map_, np.eye(24), atol=1e-5)
+        centered = vectors.items - index.mean_
+        norms = np.linalg.norm(centered, axis=1, keepdims=True)
+        codes = nearest_numbers(centered / norms @ index.map_, bits)
+        expected = codes * norms / np.linalg.norm(codes, axis=1, keepdims=True)
+        assert_allclose(index.stored_, expected, rtol=1e-3)  # scales are of float16
+        constants = np.square(vectors.queries - index.mean_).sum(axis=1, keepdims=True)
+        errors.append(np.abs(distances_from(index.search, vectors) + constants - exact).mean())
+    assert errors == sorted(errors, reverse=True)
+    learned = fitted("ash", 40 + 24, vectors).map_
+    drawn = fitted("rotated-sign", 24, vectors, axes="components").hasher.map_
+    cosines = [np.abs(centered / norms @ axes).sum(axis=1).mean() for axes in (learned, drawn)]
+    assert cosines[0] > 1.02 * cosines[1]  # of the directions and their signs, times the same number
+
+
+@pytest.mark.parametrize("name", ["rq", "lsq"])
+def test_additive_codes_have_distances_of_decoded_items(vectors, name):
+    index = fitted(name, 32, vectors)
+    assert index.index_.code_size == 4  # three codebooks, and a byte of the norm
+    decoded = index.index_.reconstruct_n(0, len(vectors.items))
+    expected = np.square((vectors.queries - index.mean_)[:, None] - decoded).sum(axis=2)
+    step = np.ptp(np.square(decoded).sum(axis=1)) / 255
+    assert_allclose(distances_from(index.search, vectors), expected, rtol=1e-3, atol=step)
+
+
 @pytest.fixture(scope="module")
 def by_product(vectors):
     """The same vectors far from the origin, and the largest inner products."""
@@ -158,8 +200,11 @@ def test_truth_is_the_largest_inner_products(by_product):
         ("rabitq", 88, 0.4),
         ("eden", 160, 0.6),
         ("turboquant", 96, 0.7),
+        ("ash", 40 + 96, 0.7),
         ("pq", 96, 0.8),
         ("opq", 32, 0.5),
+        ("rq", 32, 0.5),
+        ("lsq", 32, 0.5),
     ],
 )
 def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
@@ -239,6 +284,8 @@ def test_bits_of_a_number_are_chosen_on_held_out_items(vectors):
         ("sign", 32, "4 bytes hold 32 bits, more than the 24 features"),
         ("float32", 16, "2 bytes leave no float32 numbers"),
         ("pq", 8, "it learns from at least 256 items, and there are 200"),
+        ("ash", 40, "5 bytes leave no numbers of 4 bits"),
+        ("rq", 144, "at most 16 codebooks are learned, because the time grows with the square of their number"),
         ("int8", 12, "its size is a whole number of bytes"),
         ("faiss-lsh", 32, None),
     ],
