@@ -365,8 +365,8 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         ndarray of shape (n_samples, 1), float32
             The errors; 0 for a sample that is the mean.
         """
-        features, n_content = self._features(X), int(np.count_nonzero(self.digits == 0))
-        decoder, bits = self.decoder[:n_content], self._model.descend(features, n_content)[0]
+        features, model, n_content = self._features(X), self._model, int(np.count_nonzero(self.digits == 0))
+        decoder, (bits, _) = self.decoder[:n_content], model.descend(features, n_content, n_tries=model.n_tries)
         offset = np.linalg.lstsq(decoder, -self.field_bias[:n_content], rcond=None)[0]  # field_bias is -D o
         squared = np.square(features).sum(axis=1, keepdims=True)
         errors = np.square(features - bits @ decoder - offset).sum(axis=1, keepdims=True)
