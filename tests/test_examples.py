@@ -223,6 +223,8 @@ def test_a_table_shows_the_values_of_the_paper_beside_ours(study, capsys):
     assert capsys.readouterr().out.split()[:4] == ["USPS", "pixels", "ap", "ap_best"]
     full.table("nbits", digits=0)
     assert capsys.readouterr().out.split()[-4:] == ["itq", "16", "±", "0"]
+    full.table("nbits", digits=0, seeds=[1])
+    assert capsys.readouterr().out.split()[-2:] == ["itq", "16"]
 
 
 def test_a_table_names_our_features_and_keeps_the_digits_of_the_paper(study, capsys):
@@ -456,6 +458,26 @@ def test_orders_that_differ_from_the_paper_are_named(reproductions, capsys):
     )
 
 
+def test_gains_are_paired_by_split(reproductions, capsys):
+    orders = reproductions("_orders")
+    measured = {"talr": {16: [0.5, 0.7, 0.9], 32: [0.4, 0.8]}, "itq": {16: [0.4, 0.5], 32: [0.4]}}
+    results = [
+        {"dataset": "usps", "method": method, "nbits": nbits, "seed": seed, "ndcg": value}
+        for method, by_nbits in measured.items()
+        for nbits, values in by_nbits.items()
+        for seed, value in enumerate(values)
+    ]
+    orders.print_gains(results, "ndcg", "talr", ["itq", "not measured"])
+    assert capsys.readouterr().out.splitlines() == [
+        "ndcg, USPS pixels, talr less itq:",
+        "  16: +0.1500 ± 0.0500 (standard error, 2 splits)",
+        "  32: +0.0000",
+        "",
+    ]
+    orders.print_gains(results, "ndcg", "not measured", ["itq"])
+    assert not capsys.readouterr().out
+
+
 def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
     graded = reproductions("_graded")
     X = np.random.default_rng(0).normal(size=(300, 12)) * np.linspace(3, 1, 12)
@@ -464,7 +486,7 @@ def test_candidates_of_graded_relevance_can_be_fitted(reproductions):
     for method, candidates in graded.CANDIDATES.items():
         for candidate in candidates:
             hasher = graded.make(method, 6, 0, affinity, **candidate)
-            assert {**hasher.get_params(), "start": "", "percentile": 0}.keys() >= candidate.keys()
+            assert {**hasher.get_params(), "start": "", "percentiles": ()}.keys() >= candidate.keys()
     still = {"n_epochs": 1, "learning_rate": 1e-9, "batch_size": 100}  # so that the codes are those of the start
     started = graded.make("mihash", 6, 0, affinity, start="itq", **still).fit(X)
     expected = graded.make("talr", 6, 0, affinity, init="itq", **still).fit(X)

@@ -199,6 +199,7 @@ class Study:
         missing=NOT_RUN,
         absent=ABSENT,
         digits=3,
+        seeds=None,
         **setting,
     ):
         """Print a table of each data set: means over the seeds ± standard deviation.
@@ -227,11 +228,15 @@ class Study:
             Words in the data sets of the paper that we do not have.
         digits : int, default=3
             Digits of our values after the point.
+        seeds : collection of int, default=None
+            Splits whose results count, so that all lines have the same. None takes all.
         **setting : str or int
             Values that the results must have.
         """
         results, paper = self.select(**setting), paper or {}
         planned = planned or {}
+        if seeds is not None:
+            results = [result for result in results if result.get("seed") in seeds]
         if isinstance(metric, list):
             results = [
                 result | {"metric": name, "value": result[name]}

@@ -20,12 +20,14 @@ RECIPE = {
     "weight_decay": 2.0,
 }
 # all levels but 0 are relevant to methods with pairs, as in the paper: the nearest 5 %
-NEAREST_5, NEAREST_2, NEAREST_1 = ({"percentile": p} for p in (5, 2, 1))
+NEAREST_5, NEAREST_2, NEAREST_1 = ({"percentiles": (p,)} for p in (5, 2, 1))
+# more levels than the metric has, whose gains differ less from one level to the next
+FINE_LEVELS = {"percentiles": (10, 5, 2, 1, 0.5, 0.2, 0.1)}
 LONG_LISTS = {"C": 250.0, "ridge": 3.0, "n_relevant": 100, "n_irrelevant": 100}
 
 # methods without candidates have nothing that matters here
 CANDIDATES = {
-    "talr-ndcg": [{}, {"weight_decay": 1.0}, {"learning_rate": 0.05}],
+    "talr-ndcg": [{}, {"weight_decay": 1.0}, FINE_LEVELS],
     "talr": [{}, NEAREST_2, NEAREST_1],
     "mihash": [NEAREST_5, RECIPE | {"alpha": 0.7}, RECIPE | {"alpha": 0.7} | NEAREST_2],
     "hashnet": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
@@ -38,7 +40,7 @@ CANDIDATES = {
 }
 
 
-def make(method, nbits, seed, affinity, start=None, percentile=None, **parameters):
+def make(method, nbits, seed, affinity, start=None, percentiles=None, **parameters):
     """Hasher of a candidate, not fitted.
 
     Parameters
@@ -52,14 +54,15 @@ def make(method, nbits, seed, affinity, start=None, percentile=None, **parameter
     start : "itq", default=None
         Start from ITQ, for a deep hasher that has no such parameter. None leaves its
         own.
-    percentile : float, default=None
-        Share of the nearest training pairs that are relevant, in percent. None takes
-        `affinity`.
+    percentiles : tuple of float, default=None
+        Shares of the nearest training pairs, in percent, descending, that have the levels
+        1, 2, ... None takes `affinity`.
     **parameters
         Parameters of the hasher.
     """
-    if percentile is not None:
-        affinity = DistanceAffinity(percentiles=(percentile,), levels=(1,))
+    if percentiles is not None:
+        levels = tuple(range(1, len(percentiles) + 1))
+        affinity = DistanceAffinity(percentiles, levels)
     hasher = make_hasher(method, nbits, seed, affinity, **parameters)
     if start == "itq":
         hasher._initialize = _start_from_itq

@@ -47,6 +47,41 @@ def print_orders(results, metric, paper, title, column="nbits"):
             print(textwrap.fill(text + ("" if not differ else "."), 88), end="\n\n")
 
 
+def print_gains(results, metric, method, rivals, column="nbits"):
+    """Print by how much a method is above others, with each split paired.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results, as ``Study.select`` returns them.
+    metric : str
+        Metric of ours that is compared.
+    method : str
+        The method.
+    rivals : list of str
+        The other methods.
+    column : str, default="nbits"
+        Key of the results that has a difference for each of its values.
+    """
+    for dataset in dict.fromkeys(
+        result["dataset"] for result in results if metric in result
+    ):
+        values = values_of(results, dataset, metric, column)
+        if method not in values:
+            continue
+        for rival in (name for name in rivals if name in values):
+            print(f"{metric}, {heading(dataset)}, {method} less {rival}:")
+            for key in sorted(values[method].keys() & values[rival].keys()):
+                first, second = values[method][key], values[rival][key]
+                gains = [first[seed] - second[seed] for seed in first.keys() & second]
+                text = f"{np.mean(gains):+.4f}" if gains else "no split of both"
+                if len(gains) > 1:
+                    error = np.std(gains, ddof=1) / np.sqrt(len(gains))
+                    text += f" ± {error:.4f} (standard error, {len(gains)} splits)"
+                print(f"  {key}: {text}")
+            print()
+
+
 def values_of(results, dataset, metric, column="nbits"):
     """Values by method, column and seed."""
     values = {}
