@@ -22,7 +22,7 @@ import numpy as np
 from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.neighbors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors
+from skhash.neighbors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
 
 N_QUERIES = 4000
 N_VALIDATION = 1000
@@ -45,18 +45,19 @@ def load(name, n_items):
 
 def resplit(recalls, targets, n_splits):
     """Choices of random validation queries for each target, and their recall on the other queries."""
-    sizes, rng = {nbits: -(-nbits // 8) for nbits in recalls}, np.random.default_rng(0)
+    sizes, rng = {way: (-(-way.nbits // 8), 0) for way in recalls}, np.random.default_rng(0)
     chosen = {(target, name): [] for target in targets for name in ("bound", "means")}
     for _ in range(n_splits):
         order = rng.permutation(N_QUERIES)
-        validation = {nbits: values[:, order[:N_VALIDATION]] for nbits, values in recalls.items()}
+        validation = {way: values[:, order[:N_VALIDATION]] for way, values in recalls.items()}
         table = _measured_table(validation, CANDIDATES, sizes, 0.95)
         tables = {"bound": table, "means": [replace(code, lower_bound=code.recall) for code in table]}
         for target, name in chosen:
             code = _smallest_code(tables[name], target)
             if code is None:
                 raise SystemExit(f"No code reaches {target}: pass longer --bits.")
-            test = recalls[code.nbits][CANDIDATES.index(code.candidates), order[N_VALIDATION:]].mean()
+            measured = recalls[_Way(code.nbits, code.query, None)][CANDIDATES.index(code.candidates)]
+            test = measured[order[N_VALIDATION:]].mean()
             chosen[target, name].append((code.nbits, code.candidates, float(test)))
     return chosen
 
@@ -80,10 +81,13 @@ def main():
     parser.add_argument("--splits", type=int, default=100)
     options = parser.parse_args()
     data = load(options.set, options.items)
-    truth = _true_neighbors(data, K, "euclidean")
+    truths = {None: _true_neighbors(data, K, "euclidean")}
     hashers = {nbits: METHODS[options.method](nbits).fit(data.items) for nbits in map(int, options.bits.split(","))}
     for query in options.queries.split(","):
-        recalls = {n: _recalls(hasher, data, truth, K, CANDIDATES, query) for n, hasher in hashers.items()}
+        recalls = {
+            _Way(n, query, None): _recalls(hasher, data, truths, K, CANDIDATES, query)[None]
+            for n, hasher in hashers.items()
+        }
         targets = [float(target) for target in options.targets.split(",")]
         for (target, name), codes in resplit(recalls, targets, options.splits).items():
             result = {"set": options.set, "method": options.method, "query": query, "n_items": len(data.items)}

@@ -74,7 +74,7 @@ class RecallByCandidatesDisplay(Display):
 
     @classmethod
     def from_choice(cls, chosen: ChosenCode, *, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Plot everything that a choice has measured.
+        """Plot what a choice has measured with the chosen kind of queries and of vectors.
 
         Parameters
         ----------
@@ -90,15 +90,16 @@ class RecallByCandidatesDisplay(Display):
         RecallByCandidatesDisplay
             The display.
         """
-        sizes = {code.nbits: code.bytes_per_item for code in chosen.table}
-        candidates = [code.candidates for code in chosen.table if code.nbits == chosen.nbits]
+        table = [code for code in chosen.table if (code.query, code.vectors) == (chosen.query, chosen.vectors)]
+        sizes = {code.nbits: code.bytes_per_item for code in table}
+        candidates = [code.candidates for code in table if code.nbits == chosen.nbits]
         shape = len(sizes), len(candidates)
         return cls(
             np.array(candidates),
-            np.array([code.recall for code in chosen.table]).reshape(shape),
+            np.array([code.recall for code in table]).reshape(shape),
             list(sizes),
             list(sizes.values()),
-            lower_bound=np.array([code.lower_bound for code in chosen.table]).reshape(shape),
+            lower_bound=np.array([code.lower_bound for code in table]).reshape(shape),
             target_recall=chosen.target_recall,
             chosen=(chosen.nbits, chosen.candidates),
         ).plot(ax=ax, **kwargs)

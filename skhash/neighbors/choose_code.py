@@ -1,9 +1,9 @@
 """The shortest code that finds the nearest vectors of new queries, with confidence.
 
-The pairs of lengths and candidates are tested as a fixed sequence within each length (Angelopoulos et al., Learn then
-Test, 2021):
+A way to search is a length with a kind of queries and of vectors. The numbers of candidates are tested as a fixed
+sequence within each way (Angelopoulos et al., Learn then Test, 2021):
 
-    reject "mean recall with c candidates < target" at level alpha / n_lengths,   c = largest, ..., smallest,
+    reject "mean recall with c candidates < target" at level alpha / n_ways,   c = largest, ..., smallest,
 
 until one is not rejected. So the probability that any accepted pair misses the target is at most alpha, however many
 pairs are tried.
@@ -11,10 +11,10 @@ pairs are tried.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from scipy import sparse
 from scipy.optimize import bisect
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from skhash._validation import (
     VECTOR_METRICS,
@@ -41,13 +42,18 @@ from skhash.unwrap import find_hasher, item_factors, named_warnings
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
 _MAX_QUERIES = 1000  # largest default number of queries
+_N_LEARNED = 2  # smallest number of queries to learn from
+Query = Literal["code", "real"]
+#: how the vectors that are re-ranked are stored: as they are given, or rounded to 8 or 4 bits per feature
+StoredVectors = Literal["float", "int8", "int4"]
+_BITS = {"int8": 8, "int4": 4}
 _LARGEST_BET = 0.75  # largest share of the capital that a value of 0 loses
 _SMALLEST_MEAN = 1e-9
 
 
 @dataclass(frozen=True)
 class MeasuredCode:
-    """Recall of one length of codes with one number of candidates.
+    """Recall of one way to search with one number of candidates.
 
     Parameters
     ----------
@@ -56,11 +62,17 @@ class MeasuredCode:
     candidates : int
         Number of items that the search returns first.
     bytes_per_item : int
-        Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
+        Bytes of an item: its packed code and its factors, in memory, and `vector_bytes`.
     recall : float
-        Mean share of the k nearest vectors among the candidates, over the queries.
+        Mean share of the k nearest vectors that are found, over the queries.
     lower_bound : float
-        One-sided bound of the recall of further queries, corrected for the number of lengths.
+        One-sided bound of the recall of further queries, corrected for the number of ways to search.
+    query : "code" or "real", default="code"
+        What ranks the items.
+    vectors : "float", "int8", "int4" or None, default=None
+        The vectors that are re-ranked.
+    vector_bytes : int, default=0
+        Bytes of such a vector, which can be on a disk.
 
     Examples
     --------
@@ -74,6 +86,9 @@ class MeasuredCode:
     bytes_per_item: int
     recall: float
     lower_bound: float
+    query: Query = "code"
+    vectors: StoredVectors | None = None
+    vector_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +102,7 @@ class ChosenCode:
     candidates : int
         Number of items that the search returns first, with enough of the nearest vectors among them.
     bytes_per_item : int
-        Bytes of an item: its packed code, its factors, and the vector that is re-ranked.
+        Bytes of an item: its packed code and its factors, in memory, and `vector_bytes`.
     recall : float
         Mean recall of the held-out queries.
     interval : tuple of float
@@ -100,8 +115,12 @@ class ChosenCode:
         What ranks the items: the codes of the queries, or their activations.
     rerank : "cosine", "euclidean", "inner" or None
         The distance by which the candidates will be ordered.
+    vectors : "float", "int8", "int4" or None
+        The vectors by which they will be ordered.
+    vector_bytes : int
+        Bytes of such a vector, which can be on a disk.
     table : tuple of MeasuredCode
-        All measured values, by bits and candidates. ``pandas.DataFrame(chosen.table)`` shows it.
+        All measured values, by bits, queries, vectors and candidates. ``pandas.DataFrame(chosen.table)`` shows it.
     hasher : estimator
         The hasher of this length, fitted on the samples that are not queries.
 
@@ -126,8 +145,10 @@ class ChosenCode:
     interval: tuple[float, float]
     target_recall: float
     k: int
-    query: Literal["code", "real"]
+    query: Query
     rerank: VectorMetric | None
+    vectors: StoredVectors | None
+    vector_bytes: int
     table: tuple[MeasuredCode, ...] = field(repr=False)
     hasher: Any = field(repr=False)
 
@@ -141,8 +162,9 @@ def choose_code(
     k: int = 10,
     nbits: int | Sequence[int] = (32, 64, 128, 256, 512),
     candidates: int | Sequence[int] | None = None,
-    query: Literal["code", "real"] = "code",
+    query: Query | Sequence[Query] = "code",
     rerank: VectorMetric | None = None,
+    vectors: StoredVectors | Sequence[StoredVectors] = "float",
     metric: VectorMetric | None = None,
     queries: Any = None,
     n_queries: int | None = None,
@@ -156,6 +178,7 @@ def choose_code(
     as fits are fitted once: LSH, PCA, StructHash and CGHash, see :ref:`prefixes`. The recall is the share of the `k`
     nearest vectors that are among the first `candidates` items of a search by codes, in expectation over the order of
     ties. Take `candidates` items from the search, or let `rerank` of :class:`HammingNeighbors` sort them.
+    Several kinds of queries and vectors share the fits.
 
     Parameters
     ----------
@@ -174,15 +197,22 @@ def choose_code(
     candidates : int or sequence of int, default=None
         Numbers of candidates to choose from, at least `k`. None takes ten multiples
         of `k`, from 1 to 20.
-    query : "code" or "real", default="code"
+    query : "code", "real" or sequence of them, default="code"
         Rank by the codes of the queries, or by their activations, as in :class:`HammingNeighbors`.
+        ``("code", "real")`` chooses from both.
     rerank : "cosine", "euclidean", "inner" or None, default=None
         The distance that will rank the candidates. The vectors that it needs count as bytes.
+    vectors : "float", "int8", "int4" or sequence of them, default="float"
+        How these vectors are stored: as in X, or each feature rounded to 256 or 16 values between its smallest and
+        its largest one, as in the scalar quantizers of FAISS. A neighbor then counts if it is also one of the `k`
+        nearest rounded vectors, so a search finds at least as many.
     metric : "cosine", "euclidean", "inner" or None, default=None
         The distance that decides which vectors are the nearest. None takes `rerank`, or else the attribute `metric` of
         the hasher, or else "euclidean".
     queries : array-like of shape (n_queries, n_features), default=None
-        Queries of your users, if they differ from the items. Then all samples of X are items.
+        Queries of your users, if they differ from the items. Then all samples of X are items. If the hasher learns
+        from queries, as :class:`~skhash.EmbeddingHasher` without an affinity, half of them go to its fit, and the
+        others choose.
     n_queries : int, default=None
         Number of samples of X that are held out as queries. None takes a fifth, at most 1,000.
     confidence : float, default=0.95
@@ -209,9 +239,9 @@ def choose_code(
 
     Notes
     -----
-    The target holds with `confidence` although many pairs of lengths and candidates are tried. The
-    lengths share the error equally, and within a length candidates are tried from the largest number down. The
-    bound of each pair is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about
+    The target holds with `confidence` although many pairs are tried. The lengths, each with each kind of queries and of
+    vectors, share the error equally. Within one of them, candidates are tried from the largest number down. The
+    bound of each number is that of Waudby-Smith and Ramdas, which holds for any distribution of recalls. It is about
     the mean over all further queries; the mean of a few queries varies around it.
 
     The recall is that among as many items as X has. In a larger database more items come before the true neighbors:
@@ -237,45 +267,91 @@ def choose_code(
     """
     lengths = _checked_lengths(nbits)
     k = as_count(k, "k")
-    _check_options(target_recall, confidence, query, rerank, metric)
+    _check_options(target_recall, confidence, rerank, metric)
+    kinds, storages = _checked_ways(query, vectors, rerank)
     name = _name_of_nbits(hasher)
     near = metric or rerank or getattr(find_hasher(hasher), "metric", "euclidean")
-    held_out = _hold_out(X, queries, n_queries, k, check_random_state(random_state))
+    held_out = _hold_out(X, queries, n_queries, k, check_random_state(random_state), _learns_from_queries(hasher))
     numbers = _checked_candidates(candidates, k, len(held_out.item_vectors))
     if y is not None:
         y = as_targets(y)
         check_complete(y)  # also targets of queries, so that an error does not depend on the random draw
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
-    truth = _true_neighbors(held_out, k, near)
-    fitted, n_items = None, len(held_out.item_vectors)
-    hashers, recalls, sizes = {}, {}, {}
+    fit_params = _fit_params(hasher, *learned_from, held_out.learned)
+    truths = {kind: _true_neighbors(held_out, k, near, _BITS.get(kind)) for kind in storages}
+    hashers: dict[int, Any] = {}
+    recalls: dict[_Way, npt.NDArray[np.float64]] = {}
+    sizes: dict[_Way, tuple[int, int]] = {}
+    for length, fitted, told in _fit_lengths(
+        hasher, name, lengths, learned_from, fit_params, len(held_out.item_vectors), verbose
+    ):
+        hashers[length] = fitted
+        for kind in kinds:
+            measured = _recalls(fitted, held_out, truths, k, numbers, kind)
+            for storage, values in measured.items():
+                recalls[_Way(length, kind, storage)] = values
+                sizes[_Way(length, kind, storage)] = _bytes_per_item(fitted, held_out, length, storage)
+            if verbose:
+                recall = max(float(values[-1].mean()) for values in measured.values())
+                real = ", real queries" if kind == "real" and len(kinds) > 1 else ""
+                print(f"{told}, recall {recall:.3f} with {numbers[-1]} candidates{real}", flush=True)
+    table = _measured_table(dict(sorted(recalls.items(), key=lambda item: item[0].nbits)), numbers, sizes, confidence)
+    best = _smallest_code(table, target_recall)
+    if best is None:
+        raise ValueError(_unreachable(table, target_recall))
+    return _chosen(best, target_recall, k, rerank, table, hashers[best.nbits])
+
+
+def _chosen(
+    best: MeasuredCode,
+    target_recall: float,
+    k: int,
+    rerank: VectorMetric | None,
+    table: tuple[MeasuredCode, ...],
+    hasher: Any,
+) -> ChosenCode:
+    return ChosenCode(
+        best.nbits,
+        best.candidates,
+        best.bytes_per_item,
+        best.recall,
+        (best.lower_bound, 1.0),
+        target_recall,
+        k,
+        best.query,
+        rerank,
+        best.vectors,
+        best.vector_bytes,
+        table,
+        hasher,
+    )
+
+
+def _fit_lengths(
+    hasher: Any,
+    name: str,
+    lengths: Sequence[int],
+    learned_from: tuple[Any, Any],
+    fit_params: dict[str, Any],
+    n_items: int,
+    verbose: int,
+) -> Iterator[tuple[int, Any, str]]:
+    """Each length from the longest one on, a fitted hasher, and how long it took."""
+    longest = None
     for place, length in enumerate(reversed(lengths), 1):
         head = f"[choose_code {place}/{len(lengths)}] {length} bits"
         start = time.perf_counter()
-        if fitted is not None and _prefix_is_as_good(fitted, n_items):
-            hashers[length], way = _prefix(fitted, length), "cut"
+        if longest is not None and _prefix_is_as_good(longest, n_items):
+            fitted, way = _prefix(longest, length), "cut"
         else:
             if verbose:
                 print(f"{head}: fit on {n_items:,} items", flush=True)
-            hashers[length], way = clone(hasher).set_params(**{name: length}), "fitted"
-            with named_warnings(hashers[length]):
-                hashers[length].fit(*learned_from)
-            fitted = hashers[length]
-        seconds = time.perf_counter() - start
-        recalls[length] = _recalls(hashers[length], held_out, truth, k, numbers, query)
-        if verbose:
-            recall = f"{recalls[length][-1].mean():.3f} with {numbers[-1]} candidates"
-            print(f"{head}: {way} in {seconds:.1f} s, recall {recall}", flush=True)
-        sizes[length] = _bytes_per_item(hashers[length], held_out, length, rerank)
-    table = _measured_table(dict(sorted(recalls.items())), numbers, sizes, confidence)
-    best = _smallest_code(table, target_recall)
-    if best is None:
-        raise ValueError(_unreachable(table, target_recall, query))
-    size = best.nbits, best.candidates, best.bytes_per_item
-    return ChosenCode(
-        *size, best.recall, (best.lower_bound, 1.0), target_recall, k, query, rerank, table, hashers[best.nbits]
-    )
+            fitted, way = clone(hasher).set_params(**{name: length}), "fitted"
+            with named_warnings(fitted):
+                fitted.fit(*learned_from, **fit_params)
+            longest = fitted
+        yield length, fitted, f"{head}: {way} in {time.perf_counter() - start:.1f} s"
 
 
 def _prefix_is_as_good(estimator: Any, n_samples: int) -> bool:
@@ -294,7 +370,35 @@ def _prefix(estimator: Any, nbits: int) -> Any:
     return shorter
 
 
+def _learns_from_queries(estimator: Any) -> bool:
+    """Whether a fit of the hasher of an estimator takes queries."""
+    hasher = find_hasher(estimator)
+    return has_fit_parameter(hasher, "queries") and getattr(hasher, "affinity", None) is None
+
+
+def _fit_params(estimator: Any, items: Any, y: Any, queries: Any, prefix: str = "") -> dict[str, Any]:
+    """Argument of a fit with these queries, which the earlier steps of a Pipeline transform."""
+    if queries is None:
+        return {}
+    if not hasattr(estimator, "steps"):
+        return {f"{prefix}queries": queries}
+    if len(estimator.steps) > 1:
+        earlier = clone(estimator[:-1])
+        items = earlier.fit_transform(items, y)
+        queries = earlier.transform(queries)
+    name, last = estimator.steps[-1]
+    return _fit_params(last, items, y, queries, f"{prefix}{name}__")
+
+
 # --- measure
+
+
+class _Way(NamedTuple):
+    """A way to search."""
+
+    nbits: int
+    query: Query
+    vectors: StoredVectors | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,75 +410,124 @@ class _HeldOut:
     items: Any
     item_vectors: npt.NDArray[Any]  # of shape (n_items, n_features)
     item_indices: npt.NDArray[np.int64]  # of the items among the samples
+    learned: Any = None  # queries that a hasher learns from
 
 
-def _true_neighbors(held_out: _HeldOut, k: int, metric: Any) -> PrecomputedAffinity:
-    """Affinity of indices, in which the items come first and then the queries: the k nearest vectors are relevant."""
-    affinity, (queries, items) = NeighborAffinity(k, metric=metric), (held_out.query_vectors, held_out.item_vectors)
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """The neighbors to find, as an affinity of indices: the items come first, then the queries."""
+
+    affinity: PrecomputedAffinity
+    shares: npt.NDArray[np.float64]  # of the k nearest vectors of each query that can be found
+
+
+def _true_neighbors(held_out: _HeldOut, k: int, metric: Any, bits: int | None = None) -> _Truth:
+    """The k nearest vectors; with `bits`, those of them that are also among the k nearest rounded vectors."""
+    queries, items = held_out.query_vectors, held_out.item_vectors
+    levels = _nearest(queries, items, k, metric)
+    if bits is not None:
+        levels = levels.multiply(_nearest(queries, _rounded(items, bits), k, metric)).tocsr()
+    shares = np.asarray(levels.sum(axis=1)).ravel() / k
+    n = len(items)
+    square = sparse.vstack([sparse.csr_matrix((n, n), dtype=np.uint8), levels], format="csr")
+    square.resize(n + len(queries), n + len(queries))
+    return _Truth(PrecomputedAffinity(square), shares)
+
+
+def _nearest(queries: npt.NDArray[Any], items: npt.NDArray[Any], k: int, metric: Any) -> Any:
+    """Sparse matrix (n_queries, n_items) with ones for the k nearest items of each query."""
+    affinity = NeighborAffinity(k, metric=metric)
     blocks = [sparse.csr_matrix(affinity(queries[part], items)) for part in memory_chunks(len(queries), len(items))]
-    levels = sparse.vstack([sparse.csr_matrix((len(items), len(items)), dtype=np.uint8), *blocks], format="csr")
-    levels.resize(len(items) + len(queries), len(items) + len(queries))
-    return PrecomputedAffinity(levels)
+    return sparse.vstack(blocks, format="csr")
+
+
+def _rounded(vectors: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
+    """Vectors whose features are rounded to equally spaced values between their smallest and largest ones."""
+    low, high = vectors.min(axis=0), vectors.max(axis=0)
+    step = np.where(high > low, high - low, 1) / (2**bits - 1)
+    return np.rint((vectors - low) / step) * step + low  # type: ignore[no-any-return]
 
 
 def _recalls(
     hasher: Any,
     held_out: _HeldOut,
-    truth: PrecomputedAffinity,
+    truths: dict[StoredVectors | None, _Truth],
     k: int,
     candidates: Sequence[int],
-    query: Literal["code", "real"],
-) -> npt.NDArray[np.float64]:
+    query: Query,
+) -> dict[StoredVectors | None, npt.NDArray[np.float64]]:
     """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties."""
     from skhash.metrics import RetrievalScorer, neighbor_recall  # a search needs no metrics
 
     n_items, n_queries = len(held_out.item_vectors), len(held_out.query_vectors)
     database = held_out.items, held_out.item_vectors
     scorer = RetrievalScorer(f"neighbor_recall_at_{k}", database=database, query=query)
-    ranking = replace(
-        scorer.ranking(hasher, held_out.queries, held_out.query_vectors),
-        query_y=np.arange(n_items, n_items + n_queries),
-        database_y=np.arange(n_items),
-        affinity=truth,
-    )
-    parts = [
-        [neighbor_recall(H, k, candidates=n, average=False) for n in candidates]
-        for H in (histogram.by_ranks() for histogram in ranking.histograms())
-    ]
-    return np.concatenate(parts, axis=1)
+    ranked = scorer.ranking(hasher, held_out.queries, held_out.query_vectors)
+    recalls = {}
+    for kind, truth in truths.items():
+        ranking = replace(
+            ranked,
+            query_y=np.arange(n_items, n_items + n_queries),
+            database_y=np.arange(n_items),
+            affinity=truth.affinity,
+        )
+        parts = [
+            [neighbor_recall(H, k, candidates=n, empty="zero", average=False) for n in candidates]
+            for H in (histogram.by_ranks() for histogram in ranking.histograms())
+        ]
+        recalls[kind] = np.concatenate(parts, axis=1) * truth.shares
+    return recalls
 
 
-def _bytes_per_item(hasher: Any, held_out: _HeldOut, nbits: int, rerank: str | None) -> int:
-    """Bytes of the packed code of an item, of its factors, and of the vector that is re-ranked."""
+def _bytes_per_item(hasher: Any, held_out: _HeldOut, nbits: int, vectors: StoredVectors | None) -> tuple[int, int]:
+    """Bytes of the packed code of an item and its factors, and of the vector that is re-ranked."""
     factors = item_factors(hasher, _safe_indexing(held_out.items, [0]))
     size = -(-nbits // 8) + (0 if factors is None else factors.nbytes)
-    return size + (held_out.item_vectors[:1].nbytes if rerank else 0)
+    first = held_out.item_vectors[:1]
+    if vectors is None:
+        return size, 0
+    return size, first.nbytes if vectors == "float" else -(-first.size * _BITS[vectors] // 8)
 
 
 def _measured_table(
-    values: dict[int, npt.NDArray[np.float64]], candidates: Sequence[int], sizes: dict[int, int], confidence: float
+    values: dict[_Way, npt.NDArray[np.float64]],
+    candidates: Sequence[int],
+    sizes: dict[_Way, tuple[int, int]],
+    confidence: float,
 ) -> tuple[MeasuredCode, ...]:
-    """Recall and lower bound of each length and number of candidates, in ascending order.
+    """Recall and lower bound of each way to search and number of candidates, in ascending order.
 
-    `values` maps the number of bits to recalls of shape (n_candidates, n_queries). All lengths share the error equally.
+    `values` are recalls of shape (n_candidates, n_queries). All ways share the error equally.
     """
     each = 1 - (1 - confidence) / len(values)
     return tuple(
-        MeasuredCode(nbits, n, sizes[nbits], float(recalls.mean()), _lower_bound(recalls, each))
-        for nbits, by_candidates in values.items()
+        MeasuredCode(
+            way.nbits, n, sum(sizes[way]), float(recalls.mean()), _lower_bound(recalls, each), *way[1:], sizes[way][1]
+        )
+        for way, by_candidates in values.items()
         for n, recalls in zip(candidates, by_candidates, strict=True)
     )
+
+
+def _by_way(table: Sequence[MeasuredCode]) -> dict[_Way, list[MeasuredCode]]:
+    """Rows of each way to search."""
+    rows: dict[_Way, list[MeasuredCode]] = {}
+    for code in table:
+        rows.setdefault(_Way(code.nbits, code.query, code.vectors), []).append(code)
+    return rows
 
 
 def _smallest_code(table: Sequence[MeasuredCode], target_recall: float) -> MeasuredCode | None:
     """Code with the fewest bytes, then the fewest candidates, whose bound reaches a target; None if there is none."""
     reached = []
-    for nbits in dict.fromkeys(code.nbits for code in table):
-        for code in sorted((code for code in table if code.nbits == nbits), key=lambda code: -code.candidates):
+    for rows in _by_way(table).values():
+        for code in sorted(rows, key=lambda code: -code.candidates):
             if code.lower_bound < target_recall:
                 break
             reached.append(code)
-    return min(reached, key=lambda code: (code.bytes_per_item, code.candidates, code.nbits), default=None)
+    return min(
+        reached, key=lambda code: (code.bytes_per_item, code.candidates, code.nbits, -code.lower_bound), default=None
+    )
 
 
 def _lower_bound(values: npt.NDArray[np.float64], confidence: float) -> float:
@@ -405,14 +558,16 @@ def _lower_bound(values: npt.NDArray[np.float64], confidence: float) -> float:
     return float(bisect(excess, _SMALLEST_MEAN, 1.0, xtol=1e-7)) if excess(_SMALLEST_MEAN) > 0 else 0.0
 
 
-def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str) -> str:
+def _unreachable(table: Sequence[MeasuredCode], target_recall: float) -> str:
     """Message that no code reaches the target, with the best recall of each length."""
     best = max(table, key=lambda code: code.lower_bound)
-    by_length = {code.nbits: code.recall for code in table if code.candidates == table[-1].candidates}
+    by_length: dict[int, float] = {}
+    for (nbits, *_), rows in _by_way(table).items():
+        by_length[nbits] = max(by_length.get(nbits, 0.0), rows[-1].recall)
     listed = ", ".join(f"{recall:.3f} with {nbits} bits" for nbits, recall in by_length.items())
     if max(code.recall for code in table) >= target_recall:
         remedy = "The bound is too low for so few queries: pass more `n_queries` or `queries`."
-    elif query == "code":
+    elif all(code.query == "code" for code in table):
         remedy = "Pass longer `nbits`, more `candidates`, or query='real'."
     else:
         remedy = "Pass longer `nbits` or more `candidates`."
@@ -425,8 +580,11 @@ def _unreachable(table: Sequence[MeasuredCode], target_recall: float, query: str
 # --- hold out queries
 
 
-def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState) -> _HeldOut:
-    """Queries in random order, and the items: the samples that are not queries."""
+def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.RandomState, learns: bool) -> _HeldOut:
+    """Queries in random order, and the items: the samples that are not queries.
+
+    If a hasher `learns` from given queries, half of them are for it.
+    """
     check_not_masked(X, "X")
     check_not_1d(X)
     vectors = check_array(X, input_name="X")
@@ -434,8 +592,12 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
         if n_queries is not None:
             raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
         query_vectors = check_queries(queries, vectors.shape[1])
-        order = rng.permutation(len(query_vectors))
-        held_out = _HeldOut(_safe_indexing(queries, order), query_vectors[order], X, vectors, np.arange(len(vectors)))
+        order, learned = rng.permutation(len(query_vectors)), None
+        if learns and len(order) >= 2 * _N_LEARNED:
+            half, order = np.split(order, [len(order) // 2])
+            learned = _safe_indexing(queries, half)
+        measured = _safe_indexing(queries, order), query_vectors[order]
+        held_out = _HeldOut(*measured, X, vectors, np.arange(len(vectors)), learned)
     else:
         n = min(len(vectors) // 5, _MAX_QUERIES) if n_queries is None else n_queries
         what = f"None or an int from 1 to {len(vectors) - 1}, so that items are left"
@@ -451,12 +613,11 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
 # --- validate
 
 
-def _check_options(target_recall: Any, confidence: Any, query: Any, rerank: Any, metric: Any) -> None:
+def _check_options(target_recall: Any, confidence: Any, rerank: Any, metric: Any) -> None:
     """Raise ValueError for invalid options."""
     for name, share in {"target_recall": target_recall, "confidence": confidence}.items():
         if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
             raise ValueError(f"`{name}` must be a number in (0, 1). Got {share!r} instead.")
-    check_option("query", query, ("code", "real"))
     for name, distance in {"rerank": rerank, "metric": metric}.items():
         if distance is not None:
             check_option(name, distance, VECTOR_METRICS)
@@ -464,6 +625,27 @@ def _check_options(target_recall: Any, confidence: Any, query: Any, rerank: Any,
         raise ValueError(
             f"`metric` must be None or equal to `rerank`, which decides what is found. Got {metric!r} and {rerank!r}."
         )
+
+
+def _checked_ways(query: Any, vectors: Any, rerank: Any) -> tuple[list[Any], list[Any]]:
+    """Kinds of queries, and of vectors that are re-ranked: None if there are no such vectors."""
+    kinds, storages = (
+        _checked_kinds(name, given, get_args(allowed))
+        for name, given, allowed in (("query", query, Query), ("vectors", vectors, StoredVectors))
+    )
+    if rerank is not None:
+        return kinds, storages
+    if storages != ["float"]:
+        raise ValueError(f"`vectors` must be 'float' unless `rerank` is a distance. Got {vectors!r} instead.")
+    return kinds, [None]
+
+
+def _checked_kinds(name: str, given: Any, allowed: tuple[Any, ...]) -> list[Any]:
+    """One or several allowed values of an option, in the order of these."""
+    kinds = given if isinstance(given, list | tuple) and given else [given]
+    for kind in kinds:
+        check_option(name, kind, allowed)
+    return [kind for kind in allowed if kind in kinds]
 
 
 def _checked_lengths(nbits: Any) -> list[int]:

@@ -147,10 +147,78 @@ def test_pipelines_labels_and_metrics_of_hashers():
 
 def test_queries_have_a_map_of_their_own():
     embedding = EmbeddingHasher(n_epochs=1, metric="euclidean", random_state=0)
+    order = np.random.RandomState(0).permutation(len(QUERIES))
+    learned, queries = QUERIES[order[:50]], QUERIES[order[50:]]  # half of them are learned from
     chosen = choose(embedding, query="real", nbits=32)
-    scores = chosen.hasher.project_queries(QUERIES) @ signs(chosen.hasher.transform(ITEMS)).T
-    truth = NearestNeighbors(n_neighbors=10).fit(ITEMS).kneighbors(QUERIES, return_distance=False)
+    assert chosen.hasher.history_ == clone(embedding).set_params(nbits=32).fit(ITEMS, queries=learned).history_
+    scores = chosen.hasher.project_queries(queries) @ signs(chosen.hasher.transform(ITEMS)).T
+    truth = NearestNeighbors(n_neighbors=10).fit(ITEMS).kneighbors(queries, return_distance=False)
     assert chosen.table[0].recall == pytest.approx(expected_recall(-scores, truth, 10), abs=1e-6)
+
+
+def test_earlier_steps_transform_the_queries_that_are_learned_from():
+    embedding = EmbeddingHasher(n_epochs=1, metric="euclidean", random_state=0)
+    scaler = StandardScaler().fit(ITEMS)
+    plain = choose(embedding, X=scaler.transform(ITEMS), queries=scaler.transform(QUERIES), nbits=32)
+    for pipe in (
+        make_pipeline(StandardScaler(), embedding),
+        make_pipeline("passthrough", make_pipeline(StandardScaler(), embedding)),
+    ):
+        piped = choose(pipe, nbits=32)
+        assert find_hasher(piped.hasher).history_ == plain.hasher.history_
+    labeled = choose(clone(embedding).set_params(affinity="auto"), y=y[100:700], nbits=8, candidates=300)
+    assert labeled.nbits == 8  # an affinity learns from labels alone
+
+
+def test_both_kinds_of_queries_share_the_fits(monkeypatch):
+    fits = []
+    fit = BaseHasher._run_fit
+    monkeypatch.setattr(BaseHasher, "_run_fit", lambda self, *data: fits.append(self.nbits) or fit(self, *data))
+    both = choose(ITQ, query=("real", "code"))
+    assert fits == [32, 16]
+    alone = {query: choose(ITQ, query=query, confidence=0.975) for query in ("code", "real")}
+    for query, chosen in alone.items():
+        assert tuple(code for code in both.table if code.query == query) == chosen.table  # they share the error
+    assert both.query == "real"  # it finds more
+    assert both.candidates == alone["real"].candidates <= alone["code"].candidates
+    message = r"are 0\.\d+ with 16 bits, 0\.\d+ with 32 bits\. Pass longer `nbits` or more `candidates`\.$"
+    with pytest.raises(ValueError, match=message):
+        choose(ITQ, query=("real", "code"), candidates=20, target_recall=0.999)
+
+
+def rounded(vectors, bits):
+    """Vectors in plain loops, with features rounded to 2 ** bits values between their extremes."""
+    columns = []
+    for column in vectors.T:
+        step = (column.max() - column.min()) / (2**bits - 1) or 1.0
+        columns.append([column.min() + round((value - column.min()) / step) * step for value in column])
+    return np.array(columns).T
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+def test_rounded_vectors_take_fewer_bytes_and_find_no_less_than_it_says(metric):
+    kinds, numbers = ("int4", "float", "int8"), (20, 50, 150)
+    options = {"nbits": 32, "rerank": metric, "candidates": numbers, "target_recall": 0.05, "query": "real"}
+    chosen = choose(vectors=kinds, **options)
+    assert (chosen.vectors, chosen.vector_bytes, chosen.bytes_per_item) == ("int4", 32, 4 + 32)
+    assert {code.vectors: code.vector_bytes for code in chosen.table} == {"float": 64 * 8, "int8": 64, "int4": 32}
+    assert all(code.bytes_per_item == 4 + code.vector_bytes for code in chosen.table)
+    by_kind = {kind: [code.recall for code in chosen.table if code.vectors == kind] for kind in kinds}
+    assert by_kind["float"] == [code.recall for code in choose(**options).table]
+    similarities = {
+        "euclidean": 2 * QUERIES @ ITEMS.T - (ITEMS**2).sum(1),
+        "inner": QUERIES @ ITEMS.T,
+        "cosine": QUERIES @ ITEMS.T / np.linalg.norm(ITEMS, axis=1),
+    }
+    true = np.argsort(-similarities[metric], axis=1)[:, :10]
+    for kind, bits in (("int8", 8), ("int4", 4)):
+        for recall, n in zip(by_kind[kind], numbers, strict=True):
+            options = {"query": "real", "candidates": n, "rerank": metric}
+            index = HammingNeighbors(FrozenEstimator(chosen.hasher), **options).fit(ITEMS, vectors=rounded(ITEMS, bits))
+            found = index.kneighbors(QUERIES, 10, return_distance=False)
+            measured = np.mean([np.isin(a, b).mean() for a, b in zip(true, found, strict=True)])
+            assert measured - 0.03 < recall < measured + 1e-6
+    assert by_kind["int4"][-1] < by_kind["int8"][-1] <= by_kind["float"][-1]
 
 
 def test_factors_are_counted_and_ranked_by():
@@ -200,6 +268,9 @@ class Unfitted(BaseEstimator):
         ({"candidates": 9}, ValueError, "`candidates` must be None, an int from k=10 to 600.* Got 9 instead"),
         ({"candidates": [10, 601]}, ValueError, r"`candidates` must be None.* Got \[10, 601\] instead"),
         ({"query": "float"}, ValueError, "`query` must be one of 'code', 'real'. Got 'float' instead"),
+        ({"query": ()}, ValueError, r"`query` must be one of 'code', 'real'. Got \(\) instead"),
+        ({"vectors": "int2", "rerank": "inner"}, ValueError, "`vectors` must be one of 'float', 'int8', 'int4'. Got"),
+        ({"vectors": "int8"}, ValueError, "`vectors` must be 'float' unless `rerank` is a distance. Got 'int8'"),
         ({"rerank": "l2"}, ValueError, "`rerank` must be one of 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
         ({"rerank": "inner", "metric": "cosine"}, ValueError, "`metric` must be None or equal to `rerank`"),
         ({"n_queries": 5}, ValueError, "`n_queries` must be None with given `queries`. Got 5 instead"),
