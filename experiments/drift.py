@@ -9,7 +9,7 @@ FOLDER has wordnet_minilm384.npz, with the vectors in X and the 45 categories of
 fitted to 20,000 samples of some of the categories.
 
 Part "alarms": nine random categories are left out of the fit. Each draw has 1,000 samples: others of the categories of
-the fit, or with 200 of the categories left out. In every fifth draw, the same bits are tested by their largest shift
+the fit, or with 200 of the categories left out. In every tenth draw, the same bits are tested by their largest shift
 alone, and 250 samples come four times each, with noise.
 
 Part "frozen": 22 random categories are left out. The hasher encodes 20,000 samples of these, and 500 others are
@@ -33,7 +33,7 @@ PATH, FROZEN = RESULTS / "drift.json", RESULTS / "drift_frozen.md"
 KEYS = ("part", "seed")
 NBITS, N_ITEMS, N_SAMPLES, N_QUERIES = 384, 20_000, 1000, 500
 N_DRAWS, N_PERMUTATIONS, NOISE, N_COPIES = 50, 199, 0.02, 4
-EVERY, RARE = 5, ("unseen_largest", "copies", "groups")  # measured in every fifth draw
+EVERY, RARE = 10, ("unseen_largest", "copies", "groups")  # measured in every tenth draw
 TOLERANCES = (0.0, 0.005, 0.01)
 
 

@@ -242,7 +242,7 @@ RECIPES = {
 #: parameters that need no test of their own: why, and patterns of their names
 NOT_TESTED = {
     "records of what was computed": [
-        r"^(Difference|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|StoredCodes|Ranking|Network) ",
+        r"^(Difference|Drift|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|StoredCodes|Ranking|Network) ",
         r"^RecallByCandidatesDisplay ",
     ],
     "called by the library alone": [

@@ -346,12 +346,12 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         Notes
         -----
         There is an alarm if one of two tests finds a difference, and the loss of recall can exceed `tolerance`. One
-        is Welch's test of whether the mean relative error of reconstruction is larger than that of the held-out
-        samples of the fit. (For codes that are the signs of a map, because these found more, it is the error of the
-        signs, with the best factor, for the values of the map.) The other one is a permutation test of whether bits
-        are 1 more or less often than in training samples: of the sum, over the bits, of the squared differences.
+        is a t test of whether the mean relative error of reconstruction is above the interval of 95 % of that of the
+        held-out samples of the fit. (For codes that are the signs of a map, because these found more, it is the error
+        of the signs, with the best factor, for the values of the map.) The other one is a permutation test of whether
+        bits are 1 more or less often than in training samples: of the sum, over the bits, of the squared differences.
         P-values are adjusted by Holm's method. So at most 5 of 100 sets of samples like those of the fit raise an
-        alarm, on average over fits.
+        alarm.
 
         The recalls are those of samples among each other, since a hasher does not keep its training samples. They are
         higher for more varied samples, whose neighbors are easier to find.
