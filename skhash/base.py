@@ -113,6 +113,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _dtypes: list[Any] = [np.float64, np.float32]
     #: whether X may be sparse, which then stays sparse
     _takes_sparse = False
+    #: whether it makes codes of items, and not only of queries
+    _encodes_items = True
     #: private attributes that belong to a fitted hasher
     _fitted_private: tuple[str, ...] = ()
     _targets: Any  # of the training samples, while they are learned, for callbacks and checkpoints

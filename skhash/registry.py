@@ -510,6 +510,9 @@ HASHERS: dict[str, str] = dict(
     sorted((method.class_name, f"{method.module}.{method.class_name}") for method in METHODS.values())
 )
 
+#: classes of hashers that a file may hold
+SAVED: dict[str, str] = HASHERS | {"QueryAdapter": "skhash.neighbors.query_adapter.QueryAdapter"}
+
 #: kinds of functions that a file may hold
 FUNCTIONS: dict[str, str] = {
     "LinearFunction": "skhash.functions.linear.LinearFunction",
@@ -521,6 +524,7 @@ FUNCTIONS: dict[str, str] = {
     "SpectralFunction": "skhash.hashers.shallow.spectral.SpectralFunction",
     "SphericalFunction": "skhash.hashers.shallow.spherical.SphericalFunction",
     "AnchorGraphFunction": "skhash.hashers.shallow.agh.AnchorGraphFunction",
+    "AdapterFunction": "skhash.neighbors.query_adapter.AdapterFunction",
     "StumpFunction": "skhash.hashers.structhash._columns.StumpFunction",
 }
 #: other classes whose objects a file may hold: indexes, affinities, and the first step of a Pipeline

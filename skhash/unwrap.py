@@ -72,6 +72,16 @@ def check_has_real_queries(estimator: Any) -> None:
         )
 
 
+def check_encodes_items(estimator: Any) -> None:
+    """Raise ValueError if an estimator ends in a hasher of queries alone."""
+    hasher = find_hasher(estimator)
+    if not getattr(hasher, "_encodes_items", True):
+        raise ValueError(
+            f"`hasher` must make codes of items. Got a {type(hasher).__name__} instead, which makes queries alone: "
+            "encode items with the hasher that has made the other codes, then call `with_queries` again."
+        )
+
+
 def real_queries(
     estimator: Any, X: Any, factors: npt.NDArray[np.float32] | None
 ) -> tuple[npt.NDArray[np.floating], Estimates | None]:

@@ -40,7 +40,7 @@ from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.fingerprint import are_other, known_fingerprint
 from skhash.persistence.format import read_header
 from skhash.stores.stored_codes import check_codes
-from skhash.unwrap import find_hasher, first_step, hasher_input, item_factors, packed_codes
+from skhash.unwrap import find_hasher, hasher_input, item_factors, packed_codes
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
@@ -189,7 +189,7 @@ def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Item
 
 def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:
     """Fit an index of a fitted hasher to codes that this hasher has made."""
-    (codes, nbits, ids, fingerprint), hasher, first = items.stored, find_hasher(index.hasher), first_step(index.hasher)
+    (codes, nbits, ids, fingerprint), hasher = items.stored, find_hasher(index.hasher)
     check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
     if items.factors is not None and not getattr(hasher, "factors", False):
         raise ValueError(
@@ -200,11 +200,7 @@ def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> 
             f"{options.data} must have the codes of {options.model}, which has the fingerprint {found}. Got those of a "
             f"hasher with {fingerprint}. Encode the samples again: skhash encode {options.model} DATA --out CODES."
         )
-    shape = getattr(first, "input_shape_", None)  # of images
-    index.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
-    if hasattr(first, "feature_names_in_"):
-        index.feature_names_in_ = first.feature_names_in_
-    index.hasher_ = index.hasher
+    index._take_hasher(index.hasher)
     index._take_items(CodeBlocks.from_rows(codes, nbits), ids, items.factors)
 
 

@@ -4,6 +4,7 @@ from skhash.neighbors.choose_code import ChosenCode, MeasuredCode, choose_code
 from skhash.neighbors.duplicates import duplicate_groups
 from skhash.neighbors.hamming_neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.neighbors.merging import merge_neighbors, neighbors_from_bytes, neighbors_to_bytes
+from skhash.neighbors.query_adapter import QueryAdapter
 from skhash.neighbors.shortlists import order_shortlist
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "HammingNeighbors",
     "HammingNeighborsTransformer",
     "MeasuredCode",
+    "QueryAdapter",
     "choose_code",
     "duplicate_groups",
     "merge_neighbors",

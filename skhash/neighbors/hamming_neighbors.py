@@ -11,6 +11,7 @@ distances the lowest index comes first. All three are exact, unless an index of 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -48,9 +50,11 @@ from skhash.neighbors.items import Items
 from skhash.neighbors.search import SearchPlan
 from skhash.persistence.fingerprint import are_other, known_fingerprint
 from skhash.unwrap import (
+    check_encodes_items,
     check_has_real_queries,
     find_function,
     find_hasher,
+    first_step,
     item_factors,
     packed_codes,
     real_queries,
@@ -211,6 +215,7 @@ class HammingNeighbors(BaseEstimator):
         new_ids = checked_ids(ids, n)
         given, name = (X, "X") if vectors is None else (vectors, "vectors")
         kept = checked_vectors(given, n, n_columns(X), name) if self.rerank else None
+        check_encodes_items(self.hasher)
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
@@ -257,6 +262,7 @@ class HammingNeighbors(BaseEstimator):
         """
         items = self._fitted_items()
         self._check_function(find_function(self.hasher_))
+        check_encodes_items(self.hasher_)
         new_ids = checked_ids(ids, n_samples(X), items)
         packed = self._encode_more(X)
         factors = None if items.factors is None else item_factors(self.hasher_, X)
@@ -296,6 +302,57 @@ class HammingNeighbors(BaseEstimator):
             raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
         self._items = items.without(places)
         return self
+
+    def with_queries(self, hasher: Any) -> Self:
+        """Index of the same items that takes real queries of another hasher.
+
+        It is for a :class:`QueryAdapter`, and for codes without a hasher, such as those that were read from a store.
+
+        Parameters
+        ----------
+        hasher : estimator
+            A fitted hasher, or a Pipeline that ends in one, with the fingerprint of the one that made the codes.
+
+        Returns
+        -------
+        HammingNeighbors
+            An index with ``query="real"`` and ``rerank=None``, which shares the items. Later changes of one index do
+            not change the other.
+
+        Raises
+        ------
+        ValueError
+            If the hasher has another fingerprint or another number of bits, or factors that the items do not have.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = ITQHasher(16, random_state=0).fit(X[100:])
+        >>> codes = hasher.encode(X[100:])
+        >>> index = HammingNeighbors(nbits=16).fit(codes).with_queries(hasher)
+        >>> index.kneighbors(X[:2], 3, return_distance=False).shape
+        (2, 3)
+        """
+        items = self._fitted_items()
+        check_has_real_queries(hasher)
+        inner = find_hasher(hasher)
+        check_same_nbits(int(inner._n_features_out), items.codes.nbits, "hasher", "the items of the index")
+        self._check_function(find_function(hasher), "`hasher`")
+        has_factors = getattr(inner, "factors", False)
+        if has_factors and items.factors is None:
+            raise ValueError(
+                "`hasher` must have factors=False for items without factors. Got factors=True: fit an index to the "
+                "vectors of the items."
+            )
+        after = self._copy().set_params(query="real", rerank=None, nbits=None)
+        after.hasher = hasher if isinstance(hasher, FrozenEstimator) else FrozenEstimator(hasher)
+        after._take_hasher(after.hasher)
+        after._items = replace(items, factors=items.factors if has_factors else None, vectors=None)
+        check_parameters(after)
+        return after
 
     def kneighbors(
         self,
@@ -653,6 +710,16 @@ class HammingNeighbors(BaseEstimator):
         self._validate_params()
         check_parameters(self)
 
+    def _take_hasher(self, hasher: Any) -> None:
+        """Hold a fitted hasher of the codes, and what its samples are like."""
+        first = first_step(hasher)
+        shape = getattr(first, "input_shape_", None)  # of images
+        self.hasher_, self._function = hasher, find_function(hasher)
+        self.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
+        vars(self).pop("feature_names_in_", None)
+        if hasattr(first, "feature_names_in_"):
+            self.feature_names_in_ = first.feature_names_in_
+
     def _take_items(self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None) -> None:
         """Hold the items of a file, whose codes the hasher has made."""
         self._items, self._function = Items.of(codes, ids, factors), find_function(self.hasher_)
@@ -697,14 +764,14 @@ class HammingNeighbors(BaseEstimator):
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._items.codes.nbits, "X", "the items of the index")
 
-    def _check_function(self, function: Any) -> None:
+    def _check_function(self, function: Any, name: str = "`hasher_`") -> None:
         """Raise ValueError if the function of the hasher, which may be fitted elsewhere, is not that of the codes."""
         if function is self._function:
             return
         made, found = known_fingerprint(self._function), known_fingerprint(function)
         if are_other(made, found):
             raise ValueError(
-                "`hasher_` must be the hasher that made the codes of the index, with the fingerprint "
+                f"{name} must be the hasher that made the codes of the index, with the fingerprint "
                 f"{made}. Got one with {found} instead, after another fit: fit the index again, too."
             )
 

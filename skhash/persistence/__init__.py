@@ -58,7 +58,7 @@ from skhash.persistence.indexes import (
     mapped_arrays,
     saved_model,
 )
-from skhash.registry import FIRST_STEPS, HASHERS, INDEXES
+from skhash.registry import FIRST_STEPS, INDEXES, SAVED
 
 __all__ = ["load", "save"]
 
@@ -130,7 +130,7 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
         remedy = "use skops or joblib for other classes, and for other pipelines"
         remedy = "save its `estimator`" if isinstance(estimator, FrozenEstimator) else remedy
         raise TypeError(
-            f"`hasher` must be one of {', '.join((*HASHERS, *INDEXES))} to be saved in {path}. Got a "
+            f"`hasher` must be one of {', '.join((*SAVED, *INDEXES))} to be saved in {path}. Got a "
             f"{qualified_name(estimator)} instead; {remedy}."
         )
     check_is_fitted(estimator)
@@ -266,14 +266,14 @@ def load(
 def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
     """Whether a file holds an index and not a hasher; InvalidFileError if it holds neither."""
     kind = header.get("class")
-    if kind not in (*HASHERS, *INDEXES):
+    if kind not in (*SAVED, *INDEXES):
         raise InvalidFileError(
-            path, f"must hold one of {', '.join((*HASHERS, *INDEXES))}. Got {short(repr(kind))} instead."
+            path, f"must hold one of {', '.join((*SAVED, *INDEXES))}. Got {short(repr(kind))} instead."
         )
     required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
     optional = {NOTES} | ({FINGERPRINT} if kind in INDEXES else set())
     steps = header.keys() & FIRST_STEPS.keys()
-    if header.keys() - steps - optional != required or len(steps) > (kind in HASHERS):
+    if header.keys() - steps - optional != required or len(steps) > (kind in SAVED):
         raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -19,7 +19,7 @@ from skhash.persistence._checking import (
     short,
 )
 from skhash.persistence.format import GIVEN, Decoder, Encoder
-from skhash.registry import FIRST_STEPS, FUNCTIONS, HASHERS, import_class
+from skhash.registry import FIRST_STEPS, FUNCTIONS, SAVED, import_class
 
 #: keys of the JSON of a file
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
@@ -43,7 +43,7 @@ _HINTS: dict[str, dict[str, Any]] = {
 
 def is_hasher(value: Any) -> bool:
     """Whether an object is a hasher of skhash itself."""
-    return HASHERS.get(type(value).__name__) == qualified_name(type(value))
+    return SAVED.get(type(value).__name__) == qualified_name(type(value))
 
 
 def is_pipeline(value: Any) -> bool:
@@ -219,7 +219,7 @@ def _check_scaler(scaler: Any, hasher: Any) -> None:
 
 def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Hasher of a header, with its fitted attributes."""
-    kind = import_class(HASHERS[header["class"]])
+    kind = import_class(SAVED[header["class"]])
     saved, skipped = header["params"], {FOLDER, *_defaults(header)}
     if unknown := saved.keys() - set(kind._get_param_names()):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")

@@ -24,7 +24,12 @@ _KNOWN: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def fingerprint_of(function: Any) -> str:
-    """Fingerprint of a hash function; TypeError if it holds what nothing identifies, such as a lambda."""
+    """Fingerprint of a hash function; TypeError if it holds what nothing identifies, such as a lambda.
+
+    A function that makes queries alone has that of the hasher that made the codes of the items.
+    """
+    if (of_codes := getattr(function, "fingerprint", None)) is not None:
+        return str(of_codes)
     with suppress(KeyError, TypeError):  # not known yet, or an object that cannot be a key
         return _KNOWN[function]
     found = _compute(function)
