@@ -76,8 +76,9 @@ def check_encodes_items(estimator: Any) -> None:
     """Raise ValueError if an estimator ends in a hasher of queries alone."""
     hasher = find_hasher(estimator)
     if not getattr(hasher, "_encodes_items", True):
+        kind = type(getattr(hasher, "estimator", hasher))  # behind a FrozenEstimator
         raise ValueError(
-            f"`hasher` must make codes of items. Got a {type(hasher).__name__} instead, which makes queries alone: "
+            f"`hasher` must make codes of items. Got a {kind.__name__} instead, which makes queries alone: "
             "encode items with the hasher that has made the other codes, then call `with_queries` again."
         )
 

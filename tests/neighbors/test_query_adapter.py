@@ -1,0 +1,244 @@
+"""QueryAdapter: queries of a new model find the items whose codes an old one has made, in indexes, stores and files."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Bunch
+
+from skhash import EmbeddingHasher, ITQHasher
+from skhash.neighbors import HammingNeighbors, QueryAdapter, order_shortlist
+from skhash.persistence import load, save
+from skhash.stores import from_parquet, to_parquet
+
+
+def vectors_of(rng, n, map_to_old, map_to_new):
+    """Vectors of the same items by two models, each of which adds something of its own."""
+    latent = rng.normal(size=(n, len(map_to_old))) * np.linspace(2, 0.5, len(map_to_old))
+    return tuple(
+        latent @ to + 0.1 * rng.normal(size=(n, to.shape[1])) + np.linspace(0, 0.5, to.shape[1])
+        for to in (map_to_old, map_to_new)
+    )
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Items and queries of an old model with 24 dimensions and of a new one with 40, and a hasher of the old one."""
+    rng = np.random.default_rng(0)
+    maps = [np.linalg.qr(rng.normal(size=(width, 16)))[0].T for width in (24, 40)]
+    old, new = vectors_of(rng, 1000, *maps)
+    old_queries, queries = vectors_of(rng, 50, *maps)
+    hasher = EmbeddingHasher(64, n_epochs=1, random_state=0).fit(old)
+    index = HammingNeighbors(FrozenEstimator(hasher), query="real").fit(old)
+    adapter = QueryAdapter().fit(new[:600], index.codes_[:600], hasher=hasher)
+    return Bunch(old=old, new=new, old_queries=old_queries, queries=queries, hasher=hasher, index=index, adapter=adapter)
+
+
+def similarities(queries, items, metric):
+    if metric == "euclidean":
+        return 2 * queries @ items.T - (items**2).sum(axis=1)
+    if metric == "cosine":
+        queries, items = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (queries, items))
+    return queries @ items.T
+
+
+def recall(found, queries, items, metric="cosine"):
+    """Share of the ten nearest items of queries, all of whose vectors are known, among those that were found."""
+    nearest = np.argsort(-similarities(queries, items, metric), axis=1)[:, :10]
+    return float((found[:, :, None] == nearest[:, None]).any(axis=2).mean())
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner", "euclidean"])
+def test_queries_of_the_new_model_find_nearly_what_new_codes_find(models, metric):
+    hasher = EmbeddingHasher(64, metric=metric, n_epochs=1, random_state=0)
+    old = HammingNeighbors(hasher, query="real").fit(models.old)
+    again = HammingNeighbors(hasher, query="real").fit(models.new).kneighbors(models.queries, return_distance=False)
+    adapter = QueryAdapter(metric=metric).fit(models.new[:600], old.codes_[:600], hasher=old.hasher_)
+    assert adapter.project_queries(models.queries).shape == (50, 64)
+    found = old.with_queries(adapter).kneighbors(models.queries, return_distance=False)
+    ceiling = recall(again, models.queries, models.new, metric)
+    assert 0.8 * ceiling < recall(found, models.queries, models.new, metric) < ceiling
+
+
+def test_signs_of_the_queries_serve_a_store(models):
+    signs = models.adapter.encode(models.queries)
+    assert_array_equal(models.adapter.transform(models.queries), np.unpackbits(signs, axis=1))
+    store = HammingNeighbors(nbits=64).fit(models.index.codes_)
+    ids = store.kneighbors(signs, 100, return_distance=False)
+    by_code = recall(ids[:, :10], models.queries, models.new)
+    own = models.hasher.encode(models.old_queries)
+    assert by_code > 0.8 * recall(store.kneighbors(own, return_distance=False), models.old_queries, models.old)
+    codes = models.index.codes_[ids]
+    _, ordered = order_shortlist(models.queries, ids, codes=codes, hasher=models.adapter)
+    assert recall(ordered[:, :10], models.queries, models.new) > by_code
+
+
+def test_searches_of_an_index_agree(models):
+    index = models.index.with_queries(models.adapter)
+    distances, found = index.kneighbors(models.queries)
+    scores = models.adapter.project_queries(models.queries) @ (2.0 * models.hasher.transform(models.old) - 1).T
+    assert_allclose(distances, np.sort(-scores, axis=1)[:, :10], rtol=1e-4)
+    shortlisted = index.set_params(candidates=1000).kneighbors(models.queries, return_distance=False)
+    assert_array_equal(shortlisted, found)
+    by_code = index.set_params(query="code", candidates=None).kneighbors(models.queries, return_distance=False)
+    store = HammingNeighbors(nbits=64).fit(models.index.codes_)
+    signs = models.adapter.encode(models.queries)
+    assert_array_equal(by_code, store.kneighbors(signs, return_distance=False))
+
+
+def test_the_length_of_a_cosine_query_does_not_matter(models):
+    assert_allclose(*(models.adapter.project_queries(c * models.queries) for c in (1, 100)), rtol=1e-4, atol=1e-5)
+
+
+def test_any_codes_have_an_adapter(models):
+    """Codes of any hasher, as bits or packed, of any number of bits."""
+    hasher = ITQHasher(20, random_state=0).fit(models.old)
+    adapters = [
+        QueryAdapter().fit(models.new, codes, hasher=hasher)
+        for codes in (hasher.encode(models.old), hasher.transform(models.old))
+    ]
+    assert_array_equal(*(adapter.project_queries(models.queries) for adapter in adapters))
+    index = HammingNeighbors(nbits=20).fit(hasher.encode(models.old)).with_queries(adapters[0])
+    assert recall(index.kneighbors(models.queries, return_distance=False), models.queries, models.new) > 0.3
+
+
+def test_steps_before_an_adapter_and_names_of_features(models):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(models.new).rename(columns=str)
+    model = make_pipeline(StandardScaler(), QueryAdapter(metric="euclidean"))
+    model.fit(frame[:600], models.index.codes_[:600], queryadapter__hasher=models.hasher)
+    index = models.index.with_queries(model)
+    queries = pandas.DataFrame(models.queries).rename(columns=str)
+    assert index.kneighbors(queries, return_distance=False).shape == (50, 10)
+    with pytest.raises(ValueError, match="feature names should match"):
+        index.kneighbors(queries.rename(columns=lambda name: f"x{name}"))
+
+
+# --- the fingerprint of the hasher that made the codes
+
+
+def test_an_adapter_has_the_fingerprint_of_the_codes(models, tmp_path):
+    pytest.importorskip("pyarrow")
+    assert models.adapter.fingerprint_ == models.hasher.fingerprint_
+    to_parquet(models.index.codes_, tmp_path / "codes.parquet", nbits=64, fingerprint=models.hasher.fingerprint_)
+    stored = from_parquet(tmp_path / "codes.parquet", fingerprint=models.adapter.fingerprint_)
+    index = HammingNeighbors(nbits=stored.nbits).fit(stored.codes, ids=stored.ids).with_queries(models.adapter)
+    found = models.index.with_queries(models.adapter).kneighbors(models.queries, return_distance=False)
+    assert_array_equal(index.kneighbors(models.queries, return_distance=False), found)
+
+
+def test_an_index_refuses_queries_for_other_codes(models):
+    other = EmbeddingHasher(64, n_epochs=1, random_state=1).fit(models.old)
+    adapter = QueryAdapter().fit(models.new, other.encode(models.old), hasher=other)
+    for queries in (adapter, other):
+        with pytest.raises(ValueError, match=r"`hasher` must be the hasher that made the codes of the index, with the"):
+            models.index.with_queries(queries)
+    with pytest.raises(ValueError, match="`hasher` must have the number of bits of the items of the index|64"):
+        HammingNeighbors(nbits=20).fit(np.zeros((5, 3), np.uint8)).with_queries(models.adapter)
+
+
+def test_items_have_no_codes_by_an_adapter(models):
+    index = models.index.with_queries(models.adapter)
+    match = r"`hasher` must make codes of items. Got a QueryAdapter instead, which makes queries alone: encode items"
+    with pytest.raises(ValueError, match=match):
+        index.add(models.new[:5])
+    with pytest.raises(ValueError, match=match):
+        HammingNeighbors(FrozenEstimator(models.adapter)).fit(models.new)
+    assert index.n_samples_fit_ == len(models.old)
+
+
+def test_an_index_with_queries_shares_the_items_of_that_moment(models):
+    index = HammingNeighbors(FrozenEstimator(models.hasher), rerank="cosine").fit(models.old[:900])
+    before = index.with_queries(models.adapter)
+    index.add(models.old[900:])
+    after = index.with_queries(models.adapter)
+    assert (before.n_samples_fit_, after.n_samples_fit_) == (900, 1000)
+    assert (after.query, after.rerank, after.vectors_, index.rerank) == ("real", None, None, "cosine")
+    assert (index.n_features_in_, after.n_features_in_) == (24, 40)
+    assert index.kneighbors(models.old_queries, return_distance=False).shape == (50, 10)
+
+
+def test_factors_belong_to_the_queries_of_their_hasher(models):
+    hasher = EmbeddingHasher(64, factors=True, n_epochs=1, random_state=0).fit(models.old)
+    index = HammingNeighbors(FrozenEstimator(hasher), query="real").fit(models.old)
+    adapter = QueryAdapter().fit(models.new[:600], index.codes_[:600], hasher=hasher)
+    adapted = index.with_queries(adapter)
+    assert adapted.factors_ is None
+    assert recall(adapted.kneighbors(models.queries, return_distance=False), models.queries, models.new) > 0.4
+    again = index.with_queries(hasher)
+    assert_array_equal(again.factors_, index.factors_)
+    with pytest.raises(ValueError, match="`hasher` must have factors=False for items without factors"):
+        HammingNeighbors(nbits=64).fit(index.codes_).with_queries(hasher)
+
+
+# --- files
+
+
+def test_an_adapter_comes_back(models, tmp_path):
+    save(models.adapter, tmp_path / "adapter.safetensors")
+    for again in (load(tmp_path / "adapter.safetensors"), pickle.loads(pickle.dumps(models.adapter))):
+        assert repr(again) == repr(models.adapter)
+        assert (again.fingerprint_, again.alpha_) == (models.adapter.fingerprint_, models.adapter.alpha_)
+        for method in ("project_queries", "encode"):
+            assert_array_equal(*(getattr(adapter, method)(models.queries) for adapter in (again, models.adapter)))
+    index = models.index.with_queries(models.adapter)
+    save(index, tmp_path / "index.safetensors")
+    again = load(tmp_path / "index.safetensors")
+    assert_array_equal(*(searched.kneighbors(models.queries)[1] for searched in (again, index)))
+
+
+@pytest.mark.parametrize("value", [np.zeros(7, np.uint8), np.zeros(8), np.full(8, 256, np.uint16), None])
+def test_a_file_with_another_fingerprint_is_refused(models, tmp_path, monkeypatch, value):
+    arrays = models.adapter.function_.arrays() | {"fingerprint": value}
+    with pytest.raises(ValueError, match="fingerprint|bytes"):
+        type(models.adapter.function_).from_arrays({name: v for name, v in arrays.items() if v is not None})
+
+
+def test_onnx_has_the_queries_and_their_codes(models, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from skhash.onnx import to_onnx
+
+    samples = models.queries.astype(np.float32)
+    for options, expected in (({"queries": True}, models.adapter.project_queries(samples)), ({}, None)):
+        to_onnx(models.adapter, tmp_path / "adapter.onnx", **options)
+        session = onnxruntime.InferenceSession(tmp_path / "adapter.onnx")
+        outputs = session.run(None, {"X": samples})
+        if expected is not None:
+            assert_allclose(outputs[0], expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+        else:
+            assert (outputs[2] != models.adapter.encode(samples)).mean() < 0.01
+        assert session.get_modelmeta().custom_metadata_map["skhash.fingerprint"] == models.hasher.fingerprint_
+
+
+# --- errors
+
+
+def test_wrong_pairs_are_refused_and_the_previous_fit_is_kept(models):
+    adapter = clone(models.adapter).fit(models.new[:600], models.index.codes_[:600], hasher=models.hasher)
+    before = adapter.project_queries(models.queries)
+    codes = models.index.codes_
+    for X, y, hasher, match in (
+        (models.new[:5], codes[:4], models.hasher, "`y` must have one code per sample. Got 4 codes for 5 samples"),
+        (models.new, codes[:, :3], models.hasher, "`y` must"),
+        (models.new, codes, StandardScaler(), "`hasher` must be a hasher of skhash"),
+        (models.new[:, 0], codes, models.hasher, "Expected 2D array"),
+        (np.full_like(models.new, np.nan), codes, models.hasher, "NaN"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            adapter.fit(X, y, hasher=hasher)
+        assert_array_equal(adapter.project_queries(models.queries), before)
+    with pytest.raises(NotFittedError):
+        adapter.fit(models.new, codes, hasher=ITQHasher(64))
+    with pytest.raises(ValueError, match="The 'metric' parameter of QueryAdapter must be"):
+        QueryAdapter(metric="dot").fit(models.new, codes, hasher=models.hasher)
+    with pytest.raises(NotFittedError):
+        QueryAdapter().project_queries(models.new)
+    with pytest.raises(ValueError, match=r"Fit another one with hasher.prefix\(8\) and its codes"):
+        adapter.prefix(8)
