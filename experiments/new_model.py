@@ -5,16 +5,19 @@
     python experiments/new_model.py                           # what is stored is not measured again
     python experiments/new_model.py table                     # table of the stored results
 
-The items are synsets of WordNet, and the queries are example sentences of 1,000 of them. The old model is
+The items are 5,000 synsets of WordNet, and the queries are example sentences of 1,000 of them. The old model is
 all-MiniLM-L6-v2 with 384 dimensions, the new one all-mpnet-base-v2 with 768. EmbeddingHasher has learned the codes from
 the old vectors of all items. The adapters learn from pairs: random items, none of them the synset of a query, with
-both vectors or with the new one and the code. "hit@10": the synset of the sentence is among the first ten items.
-"R@10": share of the ten items that are nearest by the new vectors. The seed draws the pairs.
+both vectors, or the new vector and the code. Training queries are the new vectors of 3,000 other sentences, without
+codes. "hit@10": the synset of the sentence is among the first ten items. "R@10": share of the ten items that are
+nearest by the new vectors. The seed draws the pairs.
 The results are in experiments/results/new_model.json, the table in new_model.md.
 """
 
 import argparse
+import itertools
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,29 +32,26 @@ from skhash.neighbors import QueryAdapter
 
 PATH = RESULTS / "new_model.json"
 KEYS = ("code", "method", "n_pairs", "seed")
-CODES = {
-    "16 bytes": {"nbits": 128},
-    "48 bytes": {"nbits": 384},
-    "48 bytes, hamming=False": {"nbits": 384, "hamming": False},
-}
-N_PAIRS = (1000, 2000, 5000)
+CODES = {"48 bytes": 384, "16 bytes": 128}
+N_PAIRS = (3500, 1000)
 METHODS = {
     "old": "old model: old queries, no change",
     "procrustes": "orthogonal map to old vectors",
     "ridge": "ridge regression to old vectors",
     "residual": "residual network to old vectors (Drift-Adapter)",
     "adapter": "QueryAdapter",
+    "queries": "QueryAdapter, with training queries",
     "again": "all items encoded again",
-    "exact": "exact new vectors",
+    "exact": "new vectors",
 }
 
 
 def read_vectors():
-    """Old and new vectors of the items and of the queries, and the item of each query."""
+    """Old and new vectors of the items and of the queries, new ones for training, and the item of each query."""
     folder = Path(os.environ["SKHASH_DATA"])
     with np.load(folder / "wordnet_minilm384.npz") as old, np.load(folder / "wordnet_mpnet768.npz") as new:
         items, rows = new["items"], new["query_rows"]
-        vectors = old["X"][items], old["queries"][rows], new["X"], new["queries"]
+        vectors = old["X"][items], old["queries"][rows], new["X"], new["queries"], new["train_queries"]
         places = np.argsort(items)[np.searchsorted(np.sort(items), old["query_item"][rows])]
     return (*(normalize(X.astype(np.float32)) for X in vectors), places)
 
@@ -137,35 +137,36 @@ def searched(measure, hasher, queries, codes):
     }
 
 
-def measure_code(code, seeds, done):
-    """Results of all methods for one kind of code, without those that are stored."""
-    old, old_queries, new, new_queries, places = read_vectors()
-    measure, free = Measure(new, new_queries, places), np.setdiff1d(np.arange(len(new)), places)
-    hasher = EmbeddingHasher(**CODES[code], random_state=0, store_database=False).fit(old)
-    codes = signs(hasher.transform(old)).astype(np.float32)
-    names = {"code": code, "n_pairs": 0, "seed": 0}
-    if (code, "again", 0, 0) not in done:
-        again = EmbeddingHasher(**CODES[code], random_state=0, store_database=False).fit(new)
-        new_codes = signs(again.transform(new)).astype(np.float32)
-        yield names | {"method": "exact", "real": measure(new_queries @ new.T)}
-        yield names | {"method": "old"} | searched(measure, hasher, old_queries, codes)
-        yield names | {"method": "again"} | searched(measure, again, new_queries, new_codes)
-    for seed in seeds:
-        shuffled = np.random.default_rng(seed).permutation(free)
-        for n_pairs in N_PAIRS:
-            pairs = shuffled[:n_pairs]
-            names = {"code": code, "n_pairs": n_pairs, "seed": seed}
-            if (code, "adapter", n_pairs, seed) in done:
-                continue
-            X, Y = new[pairs], old[pairs]
-            adapter = QueryAdapter().fit(X, hasher.encode(Y), hasher=hasher)
-            yield names | {"method": "adapter"} | searched(measure, adapter, new_queries, codes)
-            for method, mapped in {
-                "procrustes": procrustes(X, Y),
-                "ridge": ridge(X, Y),
-                "residual": residual(X, Y, seed),
-            }.items():
-                yield names | {"method": method} | searched(measure, hasher, mapped(new_queries), codes)
+def measure(codes, seeds, done):
+    """Results of all methods, without those that are stored."""
+    old, old_queries, new, new_queries, train_queries, places = read_vectors()
+    measured, free = Measure(new, new_queries, places), np.setdiff1d(np.arange(len(new)), places)
+    hashers = {}
+    for code in codes:
+        options = {"nbits": CODES[code], "random_state": 0, "store_database": False}
+        hasher = EmbeddingHasher(**options).fit(old)
+        hashers[code] = hasher, signs(hasher.transform(old)).astype(np.float32)
+        if (code, "again", 0, 0) not in done:
+            again = EmbeddingHasher(**options).fit(new)
+            new_codes = signs(again.transform(new)).astype(np.float32)
+            names = {"code": code, "n_pairs": 0, "seed": 0}
+            yield names | {"method": "exact", "real": measured(new_queries @ new.T)}
+            yield names | {"method": "old"} | searched(measured, hasher, old_queries, hashers[code][1])
+            yield names | {"method": "again"} | searched(measured, again, new_queries, new_codes)
+    for seed, n_pairs, (code, (hasher, bits)) in itertools.product(seeds, N_PAIRS, hashers.items()):
+        if (code, "residual", n_pairs, seed) in done:
+            continue
+        pairs = np.random.default_rng(seed).permutation(free)[:n_pairs]
+        X, Y, names = new[pairs], old[pairs], {"code": code, "n_pairs": n_pairs, "seed": seed}
+        for method, queries in {"adapter": None, "queries": train_queries}.items():
+            adapter = QueryAdapter(random_state=seed).fit(X, hasher.encode(Y), hasher=hasher, queries=queries)
+            yield names | {"method": method} | searched(measured, adapter, new_queries, bits)
+        for method, learn in {
+            "procrustes": procrustes,
+            "ridge": ridge,
+            "residual": partial(residual, seed=seed),
+        }.items():
+            yield names | {"method": method} | searched(measured, hasher, learn(X, Y)(new_queries), bits)
 
 
 def make_table(results):
@@ -193,11 +194,10 @@ def main():
     parser.add_argument("--codes", nargs="+", default=list(CODES), choices=list(CODES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     options = parser.parse_args()
-    for code in options.codes if options.command == "measure" else ():
-        done = {tuple(result[key] for key in KEYS) for result in read(PATH)}
-        for result in measure_code(code, options.seeds, done):
-            store(PATH, [result], KEYS)
-            print(result, flush=True)
+    done = {tuple(result[key] for key in KEYS) for result in read(PATH)}
+    for result in measure(options.codes, options.seeds, done) if options.command == "measure" else ():
+        store(PATH, [result], KEYS)
+        print(result, flush=True)
     text = make_table(read(PATH))
     PATH.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)

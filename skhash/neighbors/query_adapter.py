@@ -1,16 +1,17 @@
 r"""QueryAdapter: vectors of a new model as queries, for items that have codes of an old one.
 
 Items have codes b of -1 and 1, which a hasher has made from vectors of the old model. Of some items the vectors x of
-the new model are known, too. A ridge regression reconstructs them from the codes, at any number of dimensions:
+the new model are known, too. The score of a query q of the new model with an item is
 
-    x ~ D b + o
+    score(q, b) = <A q + a, b>
 
-A query q of the new model has with an item about the inner product
+so A q + a is a real query for the codes, at any number of dimensions. The start is A = W R: W is the map of queries of
+the hasher if that is linear, else the identity. R has orthonormal rows or columns, and maps the vectors x to the
+decoded codes W^T b best, both centered (orthogonal Procrustes). a is the ridge regression, on the codes, of what the
+scores miss of the similarities of an item, in the mean over the queries; for Euclidean distances this is the norm.
 
-    <q, x> ~ <D^T q, b> + <q, o>
-
-The first term is an inner product with the bits, and the second one is the same for all items. So D^T q is a real query
-for the codes. For the Euclidean distance |x|^2 / 2 is reconstructed, too, and subtracted.
+Then A and a are trained by the loss of :mod:`skhash.hashers.deep.embedding`: queries rank the items by their score, as
+the new vectors do. Held-out queries decide whether that is better than the start.
 """
 
 from collections.abc import Mapping
@@ -19,17 +20,29 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import svd
 from sklearn.linear_model import RidgeCV
+from sklearn.utils import check_random_state
 
 from skhash._compat import StrOptions, fit_context
-from skhash._validation import VECTOR_METRICS, Array, VectorMetric, check_values
+from skhash._validation import VECTOR_METRICS, Array, VectorMetric, check_values, evenly_spaced
 from skhash.base import BaseHasher
 from skhash.codes.bits import as_packed, signs, unpack
-from skhash.functions import DenseFunction
-from skhash.functions.linear import read_samples
+from skhash.functions import DenseFunction, LinearFunction
+from skhash.functions.linear import TINY, read_samples
+from skhash.functions.reconstruction import ReconstructionFunction
 from skhash.unwrap import check_has_real_queries, find_hasher
 
-_PENALTIES = 10.0 ** np.arange(-4, 2)  # of the ridge regression, per pair
+_PENALTIES = 10.0 ** np.arange(-3, 3)  # of the ridge regression, per pair
+_N_QUERIES = 256  # of a batch
+_N_ITEMS = 2048
+_N_STEPS = 200
+_N_EVALUATIONS = 10
+_N_MEASURED = 500  # largest number of queries of a measurement
+_LEARNING_RATE = 0.02  # the mean square of A is 1 at the start
+_TEMPERATURE = 0.25
+
+FloatArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +76,101 @@ class AdapterFunction(DenseFunction):
         return replace(function, fingerprint=bytes(fingerprint.tolist()).hex())
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Centered and scaled vectors of items (n, n_features) with their codes of -1 and 1, and queries for training.
+
+    The similarity of a query q is ``(q + center) @ item - offset``. The queries may be the items themselves.
+    """
+
+    items: FloatArray
+    offsets: FloatArray
+    codes: FloatArray
+    queries: FloatArray
+    are_queries: bool
+    center: FloatArray
+
+    def similarities(self, queries: FloatArray) -> FloatArray:
+        """Similarities (n_queries, n) of centered queries."""
+        return (queries + self.center) @ self.items.T - self.offsets
+
+
+def _query_map(function: Any) -> FloatArray:
+    """Map (n_features, nbits) of the real queries of a function; the identity if they are not linear."""
+    if isinstance(function, ReconstructionFunction):
+        return function.query_weight
+    if isinstance(function, LinearFunction):
+        return np.asarray(function.projection, np.float32)
+    if isinstance(function, DenseFunction) and len(function.layers) == 1:
+        weight: FloatArray = (function.query_layer or function.layers[0])[0]
+        return weight
+    return np.eye(function.nbits, dtype=np.float32)
+
+
+def _start(pairs: Pairs, query_map: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A^T and a, from an orthogonal map of the vectors to the decoded codes, and a ridge regression of the rest."""
+    decoded = pairs.codes @ query_map.T
+    left, _, right = svd(pairs.items.T @ (decoded - decoded.mean(axis=0)), full_matrices=False)
+    weight = left @ right @ query_map
+    weight /= max(float(np.sqrt(np.mean(weight**2))), TINY)
+    queries = pairs.queries[evenly_spaced(len(pairs.queries), _N_MEASURED)]
+    wanted, scores = pairs.similarities(queries), (queries + pairs.center) @ weight @ pairs.codes.T
+    for values in (wanted, scores):
+        values -= values.mean(axis=1, keepdims=True)
+    slope = max(float((wanted * scores).sum() / max((scores**2).sum(), TINY)), TINY)
+    rest = (wanted - slope * scores).mean(axis=0) / slope
+    ridge = RidgeCV(len(rest) * _PENALTIES).fit(pairs.codes, rest)
+    return weight, ridge.coef_.astype(np.float32)
+
+
+def _trained(
+    pairs: Pairs, weight: FloatArray, bias: FloatArray, rng: np.random.RandomState
+) -> tuple[FloatArray, FloatArray]:
+    """A^T and a, trained from a start, which is kept if held-out queries find no more by what is trained."""
+    import torch
+
+    from skhash.engine.runtime import own_settings
+    from skhash.hashers.deep._embedding import N_NEIGHBORS, neighbor_loss
+
+    order = rng.permutation(len(pairs.queries))
+    n_held_out = min(_N_MEASURED, len(order) // 10)
+    held_out, learned = order[:n_held_out], order[n_held_out:]
+    others = np.setdiff1d(np.arange(len(pairs.items)), held_out) if pairs.are_queries else np.arange(len(pairs.items))
+    if n_held_out == 0 or len(others) <= N_NEIGHBORS:
+        return weight, bias
+    with own_settings():
+        items, codes, queries, center, offsets = map(
+            torch.from_numpy, (pairs.items, pairs.codes, pairs.queries, pairs.center, pairs.offsets)
+        )
+        parameters = [torch.tensor(weight, requires_grad=True), torch.tensor(bias, requires_grad=True)]
+        optimizer = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _N_STEPS)
+
+        def compare(asked: Any, found: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            shifted = queries[asked] + center
+            scores = (shifted @ parameters[0] + parameters[1]) @ codes[found].T
+            return shifted @ items[found].T - offsets[found], scores
+
+        @torch.no_grad()
+        def recall() -> float:
+            wanted, found = (values.topk(N_NEIGHBORS, 1).indices for values in compare(held_out, others))
+            return float((wanted[:, :, None] == found[:, None]).any(2).double().mean())
+
+        best, kept = recall(), (weight, bias)
+        for step in range(1, _N_STEPS + 1):
+            asked = learned[rng.permutation(len(learned))[:_N_QUERIES]]
+            found = others[rng.permutation(len(others))[:_N_ITEMS]]
+            found = np.setdiff1d(found, asked) if pairs.are_queries else found
+            optimizer.zero_grad()
+            (neighbor_loss(*compare(asked, found), _TEMPERATURE) / len(asked)).backward()
+            optimizer.step()
+            schedule.step()
+            if step % (_N_STEPS // _N_EVALUATIONS) == 0 and (value := recall()) > best:
+                best = value
+                kept = tuple(parameter.detach().numpy().copy() for parameter in parameters)
+    return kept
+
+
 class QueryAdapter(BaseHasher):
     """Queries of a new model for items whose codes an old one has made, so that no item is encoded again.
 
@@ -75,6 +183,8 @@ class QueryAdapter(BaseHasher):
     metric : "cosine", "inner" or "euclidean", default="cosine"
         Which neighbors of the new vectors a search should find: those with the largest cosine or inner product, or with
         the smallest Euclidean distance. With "cosine" all vectors are divided by their norm.
+    random_state : int, RandomState instance or None, default=None
+        Draws the held-out queries and the batches of the training.
 
     Attributes
     ----------
@@ -82,8 +192,6 @@ class QueryAdapter(BaseHasher):
         The learned function.
     n_features_in_ : int
         Number of dimensions of the new model.
-    alpha_ : float
-        Penalty of the ridge regression, for each pair. It is chosen by cross-validation.
 
     See Also
     --------
@@ -112,15 +220,20 @@ class QueryAdapter(BaseHasher):
     (100, 3)
     """
 
-    _parameter_constraints = {"metric": [StrOptions(set(VECTOR_METRICS))]}
+    _parameter_constraints = {
+        "metric": [StrOptions(set(VECTOR_METRICS))],
+        "random_state": ["random_state"],
+    }
     _encodes_items = False
-    alpha_: float
 
-    def __init__(self, *, metric: VectorMetric = "cosine") -> None:
+    def __init__(
+        self, *, metric: VectorMetric = "cosine", random_state: int | np.random.RandomState | None = None
+    ) -> None:
         self.metric = metric
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, hasher: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, *, hasher: Any, queries: Any = None) -> Self:
         """Learn queries from pairs of new vectors and codes.
 
         Parameters
@@ -130,8 +243,10 @@ class QueryAdapter(BaseHasher):
         y : array-like of shape (n_samples, ceil(nbits / 8)) or (n_samples, nbits), uint8
             Codes of the same items, as they are stored: packed, or their bits.
         hasher : estimator
-            The fitted hasher that has made the codes, or a Pipeline that ends in one. Only its number of bits and its
-            fingerprint are used.
+            The fitted hasher that has made the codes, or a Pipeline that ends in one.
+        queries : array-like of shape (n_queries, n_features), default=None
+            Vectors of the new model of some of your queries, without codes, which train the adapter. It finds more
+            if queries are not like items. None takes X.
 
         Returns
         -------
@@ -160,34 +275,39 @@ class QueryAdapter(BaseHasher):
         with self._restored_on_failure():
             X = check_values(self._check_input(X, reset=True, ensure_min_samples=2), fit=True)
             packed, nbits = as_packed(y, hasher._n_features_out, "y")
+            if queries is not None:
+                queries = check_values(self._check_input(queries, reset=False))
             if len(packed) != len(X):
                 raise ValueError(
                     f"`y` must have one code per sample. Got {len(packed)} codes for {len(X)} samples instead."
                 )
             self.affinity_ = self.database_ = None
+            codes = signs(unpack(packed, nbits)).astype(np.float32)
             with self._environment():
-                self.function_ = self._learn_queries(X, signs(unpack(packed, nbits)), fingerprint)
+                self.function_ = self._learn_function(X, queries, codes, hasher, fingerprint)
         return self
 
-    def _learn_queries(self, X: Any, codes: npt.NDArray[np.float64], fingerprint: str) -> AdapterFunction:
-        """Function of queries from vectors and their codes of -1 and 1, and the fingerprint of the hasher."""
-        samples = read_samples(X, None, self.metric == "cosine").astype(np.float64)
+    def _learn_function(
+        self, X: Any, queries: Any, codes: FloatArray, hasher: Any, fingerprint: str
+    ) -> AdapterFunction:
+        """Function of queries, from vectors and their codes of -1 and 1."""
+        samples, is_unit = read_samples(X, None, self.metric == "cosine"), self.metric == "cosine"
         mean = samples.mean(axis=0)
-        centered = samples - mean
-        scale = max(float(np.sqrt(np.mean(centered**2))), 1e-30)
-        targets = centered / scale
-        if self.metric == "euclidean":
-            targets = np.hstack([targets, np.square(targets).sum(axis=1, keepdims=True) / 2])
-        model = RidgeCV(len(X) * _PENALTIES).fit(codes, targets)
-        self.alpha_ = float(model.alpha_) / len(X)
-        decoder = model.coef_[: len(mean)]
-        bias = -model.coef_[-1] if self.metric == "euclidean" else mean @ decoder / scale
-        layer = (decoder / scale).astype(np.float32), bias.astype(np.float32)
+        scale = max(float(np.sqrt(np.mean((samples - mean) ** 2))), TINY)
+        items = (samples - mean) / np.float32(scale)
+        asked = None if queries is None else (read_samples(queries, None, is_unit) - mean) / np.float32(scale)
+        # inner products are those of vectors that are not centered
+        center = np.zeros_like(mean) if self.metric == "euclidean" else mean / np.float32(scale)
+        offsets = np.square(items).sum(axis=1) / 2 if self.metric == "euclidean" else np.zeros(len(items), np.float32)
+        pairs = Pairs(items, offsets, codes, items if asked is None else asked, asked is None, center)
+        weight, bias = _trained(
+            pairs, *_start(pairs, _query_map(hasher.function_)), check_random_state(self.random_state)
+        )
         return AdapterFunction(
-            mean.astype(np.float32),
-            (layer,),
-            unit_norm=self.metric == "cosine",
-            spread=np.float32(scale),
+            mean,
+            ((weight / np.float32(scale), center @ weight + bias),),
+            unit_norm=is_unit,
+            spread=np.asarray(scale, np.float32),
             fingerprint=fingerprint,
         )
 

@@ -131,7 +131,7 @@ def are_local(n_batches: int) -> bool:
     return n_batches > 5
 
 
-def _neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
+def neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
     """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
     logits = similarities - similarities.mean(1, keepdim=True)
     logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
@@ -176,4 +176,4 @@ class EmbeddingObjective(Objective):
         else:
             vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
             scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
-        return _neighbor_loss(similarities, scores, self.temperature) / (n_chosen + n_given)
+        return neighbor_loss(similarities, scores, self.temperature) / (n_chosen + n_given)
