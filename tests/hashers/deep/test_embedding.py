@@ -20,9 +20,9 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash.hashers.deep._embedding import (
     EmbeddingObjective,
     HeldOutQueries,
-    _neighbor_loss,
     choose_queries,
     local_batches,
+    neighbor_loss,
 )
 from skhash.hashers.deep.query_encoder import QueryEncoder, QueryScores
 from skhash.hashers.shallow.linear import quantizing_rotation
@@ -77,10 +77,10 @@ def test_the_loss_is_the_double_loop(temperature):
     similarities, noise = draw(4, 7), draw(4, 7, seed=1)
     scores = similarities + noise
     expected = plain_loss(similarities.tolist(), scores.tolist(), temperature)
-    assert _neighbor_loss(similarities, scores, temperature).item() == pytest.approx(expected, rel=1e-9)
-    shifted = _neighbor_loss(similarities, 3 * scores + draw(4, 1, seed=2), temperature)
+    assert neighbor_loss(similarities, scores, temperature).item() == pytest.approx(expected, rel=1e-9)
+    shifted = neighbor_loss(similarities, 3 * scores + draw(4, 1, seed=2), temperature)
     assert shifted.item() == pytest.approx(expected, rel=1e-9)  # neither scale nor level of the scores matters
-    opposite = _neighbor_loss(similarities, -scores, temperature)
+    opposite = neighbor_loss(similarities, -scores, temperature)
     assert opposite.item() == pytest.approx(plain_loss(similarities.tolist(), (-scores).tolist(), temperature))
     assert opposite > expected
 
@@ -88,7 +88,7 @@ def test_the_loss_is_the_double_loop(temperature):
 def test_gradients_of_the_loss():
     items, queries = draw(5, 4, seed=1).requires_grad_(), draw(3, 4, seed=2).requires_grad_()
     similarities = (queries @ items.T).detach() + draw(3, 5)
-    assert torch.autograd.gradcheck(lambda q, b: _neighbor_loss(similarities, q @ b.T, 0.3), (queries, items))
+    assert torch.autograd.gradcheck(lambda q, b: neighbor_loss(similarities, q @ b.T, 0.3), (queries, items))
 
 
 @pytest.mark.parametrize("metric", METRICS)
