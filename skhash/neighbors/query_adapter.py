@@ -92,7 +92,7 @@ class Pairs:
 
     def similarities(self, queries: FloatArray) -> FloatArray:
         """Similarities (n_queries, n) of centered queries."""
-        return (queries + self.center) @ self.items.T - self.offsets
+        return np.asarray((queries + self.center) @ self.items.T - self.offsets, np.float32)
 
 
 def _query_map(function: Any) -> FloatArray:
@@ -166,8 +166,7 @@ def _trained(
             optimizer.step()
             schedule.step()
             if step % (_N_STEPS // _N_EVALUATIONS) == 0 and (value := recall()) > best:
-                best = value
-                kept = tuple(parameter.detach().numpy().copy() for parameter in parameters)
+                best, kept = value, (parameters[0].detach().numpy().copy(), parameters[1].detach().numpy().copy())
     return kept
 
 
@@ -202,7 +201,9 @@ class QueryAdapter(BaseHasher):
     -----
     `fingerprint_` is that of the hasher that made the codes, so that its stores and indexes accept the adapter.
     `transform` and `encode` return codes of queries, for a store that compares codes. An adapter makes no codes of
-    items: encode new items with the old model and its hasher. :ref:`new_model` says how much an adapter finds.
+    items: encode new items with the old model and its hasher.
+
+    An adapter bridges the time until all items are encoded again: :ref:`new_model` says how much it finds.
 
     Examples
     --------
