@@ -41,6 +41,7 @@ _N_EVALUATIONS = 10
 _N_MEASURED = 500  # largest number of queries of a measurement
 _LEARNING_RATE = 0.02  # the mean square of A is 1 at the start
 _TEMPERATURE = 0.25
+_N_NEIGHBORS = 10
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -130,13 +131,13 @@ def _trained(
     import torch
 
     from skhash.engine.runtime import own_settings
-    from skhash.hashers.deep._embedding import N_NEIGHBORS, neighbor_loss
+    from skhash.hashers.deep.query_encoder import neighbor_loss
 
     order = rng.permutation(len(pairs.queries))
     n_held_out = min(_N_MEASURED, len(order) // 10)
     held_out, learned = order[:n_held_out], order[n_held_out:]
     others = np.setdiff1d(np.arange(len(pairs.items)), held_out) if pairs.are_queries else np.arange(len(pairs.items))
-    if n_held_out == 0 or len(others) <= N_NEIGHBORS:
+    if n_held_out == 0 or len(others) <= _N_NEIGHBORS:
         return weight, bias
     with own_settings():
         items, codes, queries, center, offsets = map(
@@ -153,7 +154,7 @@ def _trained(
 
         @torch.no_grad()
         def recall() -> float:
-            wanted, found = (values.topk(N_NEIGHBORS, 1).indices for values in compare(held_out, others))
+            wanted, found = (values.topk(_N_NEIGHBORS, 1).indices for values in compare(held_out, others))
             return float((wanted[:, :, None] == found[:, None]).any(2).double().mean())
 
         best, kept = recall(), (weight, bias)

@@ -16,7 +16,7 @@ from skhash.engine.data import ArraySubset
 from skhash.hashers.deep._early_stopping import BestEpoch
 from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
-from skhash.hashers.deep.query_encoder import ItemTerms, QueryEncoder, QueryScores
+from skhash.hashers.deep.query_encoder import ItemTerms, QueryEncoder, QueryScores, neighbor_loss
 
 N_NEIGHBORS = 10
 
@@ -129,16 +129,6 @@ _N_COORDINATES = 32  # of the tree that makes local batches
 def are_local(n_batches: int) -> bool:
     """Whether batches should hold near items, because random ones have fewer than two of ten neighbors."""
     return n_batches > 5
-
-
-def neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
-    logits = similarities - similarities.mean(1, keepdim=True)
-    logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
-    scores = scores - scores.mean(1, keepdim=True)
-    scale = (scores * logits).sum().clamp_min(0) / scores.square().sum().clamp_min(1e-12)
-    target = torch.log_softmax(logits, 1)
-    return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()
 
 
 class EmbeddingObjective(Objective):

@@ -214,3 +214,13 @@ def factors_of(
     else:
         factors = factors_of_signs(features, codes, directions, encoder.scale, encoder.queries(features))
     return factors
+
+
+def neighbor_loss(similarities: torch.Tensor, scores: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Divergence of the ranking by scores from that by similarities, both (n_queries, n_items), summed over queries."""
+    logits = similarities - similarities.mean(1, keepdim=True)
+    logits = logits / (temperature * logits.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12))
+    scores = scores - scores.mean(1, keepdim=True)
+    scale = (scores * logits).sum().clamp_min(0) / scores.square().sum().clamp_min(1e-12)
+    target = torch.log_softmax(logits, 1)
+    return (target.exp() * (target - torch.log_softmax(scale * scores, 1))).sum()

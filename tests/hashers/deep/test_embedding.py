@@ -22,9 +22,8 @@ from skhash.hashers.deep._embedding import (
     HeldOutQueries,
     choose_queries,
     local_batches,
-    neighbor_loss,
 )
-from skhash.hashers.deep.query_encoder import QueryEncoder, QueryScores
+from skhash.hashers.deep.query_encoder import QueryEncoder, QueryScores, neighbor_loss
 from skhash.hashers.shallow.linear import quantizing_rotation
 from skhash.metrics import RetrievalScorer
 from skhash.neighbors import HammingNeighbors
