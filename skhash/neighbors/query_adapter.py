@@ -331,7 +331,7 @@ class QueryAdapter(BaseHasher):
         >>> from skhash.neighbors import QueryAdapter
         >>> QueryAdapter().prefix(8)
         Traceback (most recent call last):
-        ValueError: An adapter has the bits of its codes. Fit another one with hasher.prefix(8) and its codes.
+        ValueError: An adapter has the bits of its codes. Fit another one with ...
         """
         raise ValueError(
             f"An adapter has the bits of its codes. Fit another one with hasher.prefix({nbits}) and its codes."
