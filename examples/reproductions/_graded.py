@@ -55,8 +55,8 @@ def make(method, nbits, seed, affinity, start=None, percentiles=None, **paramete
         Start from ITQ, for a deep hasher that has no such parameter. None leaves its
         own.
     percentiles : tuple of float, default=None
-        Shares of the nearest training pairs, in percent, descending, that have the levels
-        1, 2, ... None takes `affinity`.
+        Shares of the nearest training pairs, in percent, descending, that have the
+        levels 1, 2, ... None takes `affinity`.
     **parameters
         Parameters of the hasher.
     """

@@ -178,8 +178,8 @@ class ASH(Baseline):
         """Learn the mean and the axes."""
         super().fit(items)
         sample = _spread(items) - self.mean_
-        values = (sample / _norms(sample)) @ self.map_
-        rotation = orthonormal_map(values.shape[1], values.shape[1], np.random.RandomState(self.random_state))
+        values = self._map(sample / _norms(sample))
+        rotation: Any = orthonormal_map(values.shape[1], values.shape[1], np.random.RandomState(self.random_state))
         for _ in range(N_ROTATIONS):
             codes = nearest_numbers(values @ rotation.astype(np.float32), self.bits)
             left, _, right = np.linalg.svd((values.T @ (codes / _norms(codes))).astype(np.float64))
@@ -195,7 +195,8 @@ class ASH(Baseline):
         scales = _as_float16(_norms(centered) / _norms(codes), self.scale_)
         self.stored_ = codes * scales
         if self.metric == "inner":  # queries are not centered
-            offsets = centered @ self.mean_ - self.stored_ @ self._map(self.mean_)
+            mean: Any = self.mean_
+            offsets = centered @ mean - self.stored_ @ self._map(mean[None])[0]
         else:
             offsets = -np.square(centered).sum(axis=1) / 2
         self.offsets_ = _as_float16(offsets, self.scale_**2)
@@ -228,9 +229,9 @@ def nearest_numbers(values: Floats, bits: int) -> Floats:
     return np.where(values >= 0, codes, -codes)
 
 
-def _norms(X: Floats) -> Floats:
-    norms: Floats = np.linalg.norm(X, axis=1, keepdims=True)
-    return np.where(norms > 0, norms, np.float32(1))
+def _norms(X: Floats) -> Any:
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.where(norms > 0, norms, 1).astype(np.float32)
 
 
 def _as_float16(values: Any, unit: Any) -> Floats:

@@ -82,8 +82,7 @@ def perturb_bits(gram, fields, bits, n_sweeps, n_tries):
             energy = np.float32(0)
             for _ in range(1 + n // BITS_PER_CHANGE):
                 state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-                i = np.int64((state >> np.uint64(33)) % np.uint64(n))
-                energy += _flip(gram, field, bit, i)
+                energy += _flip(gram, field, bit, np.int64((state >> np.uint64(33)) % np.uint64(n)))
             for _ in range(n_sweeps):
                 changed = False
                 for i in range(n):
