@@ -395,8 +395,11 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
         return "needs faiss-cpu"
     if isinstance(baseline, FaissAdditive) and baseline.n_stored > N_CODEBOOKS:
         return f"at most {N_CODEBOOKS} codebooks are learned, because the time grows with the square of their number"
-    if isinstance(baseline, FaissPQ | FaissAdditive) and n_items < N_CENTROIDS:
-        return f"it learns from at least {N_CENTROIDS} items, and there are {n_items}"
+    n_least = N_CENTROIDS * (
+        baseline.n_stored if isinstance(baseline, FaissAdditive) else 1
+    )  # as large as its codebooks
+    if isinstance(baseline, FaissPQ | FaissAdditive) and n_items < n_least:
+        return f"it learns from at least {n_least:,} items, and there are {n_items:,}"
     if isinstance(baseline, FaissLSH):  # it draws more directions than features
         return None
     return settings_of(name, nbits, n_features)[1]

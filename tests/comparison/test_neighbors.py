@@ -286,6 +286,7 @@ def test_bits_of_a_number_are_chosen_on_held_out_items(vectors):
         ("pq", 8, "it learns from at least 256 items, and there are 200"),
         ("ash", 40, "5 bytes leave no numbers of 4 bits"),
         ("rq", 144, "at most 16 codebooks are learned, because the time grows with the square of their number"),
+        ("lsq", 24, "it learns from at least 512 items, and there are 200"),
         ("int8", 12, "its size is a whole number of bytes"),
         ("faiss-lsh", 32, None),
     ],
