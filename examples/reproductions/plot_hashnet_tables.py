@@ -18,7 +18,7 @@ expected; the page of HashNet in the documentation has a set of 100 classes, whe
 
 All values are of one split. By MAP at 5,000 HashNet is first and DHN second with each number of bits, as in
 the paper on NUS-WIDE and MS-COCO; on ImageNet, ITQ is second with 16 bits, and SDH with 48 and 64. But DHN is
-only 0.007 to 0.029 behind on MIRFlickr and 0.002 to 0.040 on GIST features; in the paper 0.025 to 0.045 on
+only 0.001 to 0.008 behind on MIRFlickr and 0.011 to 0.030 on GIST features; in the paper 0.025 to 0.045 on
 NUS-WIDE, and 0.11 or more on ImageNet. KSH is above ITQ and spectral hashing here, and in
 no column of NUS-WIDE and ImageNet there. ITQ-CCA and SDH are above ITQ here, and in the paper below it with
 16 bits; ITQ-CCA also with more bits on NUS-WIDE, and both with 32 on ImageNet.
@@ -30,8 +30,6 @@ continuation gains 0.005 to 0.016 with the imbalanced set. On MIRFlickr and bala
 HashNet-sgn is sometimes above HashNet, and by AP_T of whole rankings on MIRFlickr always, by 0.002 to 0.006.
 There the continuation does not close the gap to binary codes: it is 0.251 of the loss with 16 bits and 0.069
 with 64, and 0.225 and 0.100 without continuation.
-
-DHN with hidden layers has other defaults since these rows were measured; ``--full --fresh`` measures all again.
 
 Without arguments this runs on scikit-learn's digits. The full form takes about 60 minutes on
 two cores (``--only table1`` and ``--only table3`` run a part)::
