@@ -249,6 +249,7 @@ NOT_TESTED = {
         r" (shape|stage|n_stages|epoch|n_features|n_directions|n_batches)$",
         r"^Protocol\.(sizes|draw_query|draw_train) |Function\.(first|uses_threads) |^soft_metric k",
     ],
+    "refused, whatever it is": [r"^QueryAdapter\.prefix "],
     "passed on to what is tested": [
         r"^kneighbors |^(to|from)_\w+ nbits|\.(from_codes|from_results) nbits|\.from_estimator |^Metric\.parse k",
         r"^load_(nus_wide|ms_coco|imagenet100) |^HammingNeighborsTransformer",

@@ -37,13 +37,12 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     (['lsh', 'talr'], True)
     """
     names = list(names) if isinstance(names, Iterable) else [names]
-    known = [*VARIANTS, *FOR_NEIGHBORS, *GROUPS]
-    if unknown := [name for name in names if name not in known]:
+    suitable = [name for name in (*VARIANTS, *FOR_NEIGHBORS) if _suits(name, task)]
+    if unknown := [name for name in names if name not in (*VARIANTS, *FOR_NEIGHBORS, *GROUPS)]:
         raise ValueError(
             "`methods` must be names of methods or groups, which `skhash methods` lists. "
-            f"Got {with_nearest(map(str, unknown), known)} instead."
+            f"Got {with_nearest(map(str, unknown), [*suitable, *GROUPS])} instead."
         )
-    suitable = [name for name in (*VARIANTS, *FOR_NEIGHBORS) if _suits(name, task)]
     needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
         raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")

@@ -21,7 +21,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import svd
-from sklearn.linear_model import RidgeCV
 from sklearn.utils import check_random_state
 
 from skhash._compat import StrOptions, fit_context
@@ -110,6 +109,8 @@ def _query_map(function: Any) -> FloatArray:
 
 def _start(pairs: Pairs, query_map: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A^T and a, from an orthogonal map of the vectors to the decoded codes, and a ridge regression of the rest."""
+    from sklearn.linear_model import RidgeCV  # with much of scikit-learn, which a search does not need
+
     decoded = pairs.codes @ query_map.T
     left, _, right = svd(pairs.items.T @ (decoded - decoded.mean(axis=0)), full_matrices=False)
     weight = left @ right @ query_map

@@ -446,7 +446,7 @@ def test_a_search_for_a_picture_imports_what_it_needs(place, own, tmp_path):
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=threads)
     *table, modules = run.stdout.splitlines()
     assert "(0" in table[1]
-    assert not NOT_NEEDED & set(modules.split())
+    assert NOT_NEEDED & set(modules.split()) == set()
     assert (tmp_path / "images.txt").read_text().split() == ["1"]
     assert (tmp_path / "threads.txt").read_text() == "1"
 
