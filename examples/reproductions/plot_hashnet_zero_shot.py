@@ -8,11 +8,9 @@ set: after training with the labels of seven classes, does it find the images of
 
 On MNIST it does not: HashNet has an AP_T of 0.23 to 0.25, and ITQ, which learns without labels, has 0.31
 to 0.40. TALR, SDH and KSH are between them, and with 64 bits LSH is above all that learn from labels. On
-GIST features all but LSH are within 0.02 of each other. The paper has no method without labels here.
-The stored results of the networks are of earlier random draws of the dropout. With the present ones
-HashNet, DHN and TALR have 0.006 to 0.016 less on one split of MNIST with 16 bits.
-
-DHN with hidden layers has other defaults since these rows were measured; ``--full --fresh`` measures all again.
+GIST features all but LSH are within 0.03 of each other. The paper has no method without labels here.
+The stored results of HashNet and TALR are of earlier random draws of the dropout. With the present ones
+they have 0.006 to 0.016 less on one split of MNIST with 16 bits.
 
 Without arguments this runs on scikit-learn's digits. The full form runs on MNIST and GIST
 features of CIFAR-10, which are not the data of the paper, and takes about 45 minutes on two
