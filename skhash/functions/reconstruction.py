@@ -248,7 +248,7 @@ class QueryFunction(_Queries, DenseFunction):
         )
 
     def errors(self, X: npt.NDArray[Any]) -> FloatArray:
-        """Relative errors of the signs of activations a, with the best factor for each sample: 1 - |a|_1^2 / n |a|_2^2.
+        """Relative errors of the signs of activations a, with the best factor: ``1 - |a|_1^2 / (n |a|_2^2)``.
 
         Parameters
         ----------
@@ -353,7 +353,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         return centered_product(self.read(X), self.mean, self.query_weight, self.query_bias)
 
     def errors(self, X: npt.NDArray[Any]) -> FloatArray:
-        """Relative errors of reconstruction |x - r(b)|^2 / |x|^2 of samples, of all bits that the search finds.
+        """Relative errors of reconstruction ``|x - r(b)|^2 / |x|^2`` of samples, of all bits that the search finds.
 
         Parameters
         ----------
