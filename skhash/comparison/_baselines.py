@@ -142,9 +142,7 @@ class Truncation(Baseline):
     def search(self, queries: Floats, k: int) -> Found:
         """Distances up to a constant per query, and indices of the k nearest items, in any order."""
         squares = np.float32(0) if self.metric == "inner" else self.squares_
-        distances = squares - 2 * (self._map_queries(queries) @ self.stored_.T)
-        items = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        return np.take_along_axis(distances, items, axis=1), items
+        return _smallest(squares - 2 * (self._map_queries(queries) @ self.stored_.T), k)
 
 
 @dataclass(eq=False)
@@ -203,9 +201,7 @@ class ASH(Baseline):
 
     def search(self, queries: Floats, k: int) -> Found:
         """Distances up to a constant per query, and indices of the k nearest items, in any order."""
-        distances = -2 * (self._map_queries(queries) @ self.stored_.T + self.offsets_)
-        items = np.argpartition(distances, k - 1, axis=1)[:, :k]
-        return np.take_along_axis(distances, items, axis=1), items
+        return _smallest(-2 * (self._map_queries(queries) @ self.stored_.T + self.offsets_), k)
 
 
 def nearest_numbers(values: Floats, bits: int) -> Floats:
@@ -395,9 +391,8 @@ def why_not(name: str, nbits: int, n_features: int, n_items: int) -> str | None:
         return "needs faiss-cpu"
     if isinstance(baseline, FaissAdditive) and baseline.n_stored > N_CODEBOOKS:
         return f"at most {N_CODEBOOKS} codebooks are learned, because the time grows with the square of their number"
-    n_least = N_CENTROIDS * (
-        baseline.n_stored if isinstance(baseline, FaissAdditive) else 1
-    )  # as large as its codebooks
+    # codebooks of whole vectors are no larger than the items
+    n_least = N_CENTROIDS * (baseline.n_stored if isinstance(baseline, FaissAdditive) else 1)
     if isinstance(baseline, FaissPQ | FaissAdditive) and n_items < n_least:
         return f"it learns from at least {n_least:,} items, and there are {n_items:,}"
     if isinstance(baseline, FaissLSH):  # it draws more directions than features
@@ -426,6 +421,12 @@ def faiss_version() -> str | None:
         return str(import_module("faiss").__version__)
     except ImportError:
         return None
+
+
+def _smallest(distances: Floats, k: int) -> Found:
+    """The k smallest distances of each query, and their items, in any order."""
+    items = np.argpartition(distances, k - 1, axis=1)[:, :k]
+    return np.take_along_axis(distances, items, axis=1), items
 
 
 def _spread(items: Floats) -> Floats:

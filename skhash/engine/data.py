@@ -166,9 +166,10 @@ class StackedArrays:
     def __getitem__(self, indices: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         chosen = np.arange(len(self))[indices]
         is_first = chosen < len(self.first)
-        samples = np.concatenate([self.first[chosen[is_first]], self.second[chosen[~is_first] - len(self.first)]])
-        order = np.argsort(~is_first, kind="stable")
-        return samples[np.argsort(order)]
+        first, second = self.first[chosen[is_first]], self.second[chosen[~is_first] - len(self.first)]
+        samples = np.empty((len(chosen), *self.shape[1:]), np.result_type(first, second))
+        samples[is_first], samples[~is_first] = first, second
+        return samples
 
 
 def unit_of(values: torch.Tensor) -> torch.Tensor:

@@ -73,7 +73,7 @@ class Reconstruction:
         before it leave.
         """
         n_content = int(np.count_nonzero(self.digits == 0))
-        bits, fields = self.descend(X, n_content, n_tries=self.n_tries)
+        bits, fields = self.search(X, n_content)
         values = np.empty((len(X), len(self.digits)), np.float32)
         magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
         # the signs are those of the bits, although the descent may end early
@@ -83,11 +83,6 @@ class Reconstruction:
             self._tell(rest, values[:, n_content:], self.digits[n_content:])
         return values
 
-    @property
-    def n_tries(self) -> int:
-        """Number of tries with some changed bits, for a code."""
-        return 0 if self.pull else N_TRIES
-
     def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
         """Set the activations of the bits that tell a norm, less the middle of its range."""
         n_steps = min(N_STEPS, len(digits))
@@ -96,6 +91,10 @@ class Reconstruction:
         for i in range(n_steps, len(digits)):
             values[:, i] = rest
             rest = rest - np.where(rest >= 0, digits[i], -digits[i])
+
+    def search(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Values of the first n bits of codes, and their fields; without a pull, after more tries."""
+        return self.descend(X, n, n_tries=0 if self.pull else N_TRIES)
 
     def descend(
         self, X: FloatArray, n: int, bits: FloatArray | None = None, n_tries: int = 0
@@ -122,11 +121,12 @@ class Reconstruction:
                 run_in_slices(lambda part: choose(fields[part], values[part]), len(values), min_size=64)
         fields -= bits @ gram
 
-        def search(part: slice) -> None:
+        def improve(part: slice) -> None:
             kernel(fields[part], bits[part], N_SWEEPS)
-            perturb_bits(gram, fields[part], bits[part], N_SWEEPS, n_tries)
+            if n_tries:  # else it is not even compiled
+                perturb_bits(gram, fields[part], bits[part], N_SWEEPS, n_tries)
 
-        run_in_slices(search, len(bits), min_size=64)
+        run_in_slices(improve, len(bits), min_size=64)
         return bits, fields
 
     def first_bits(self, n: int) -> npt.NDArray[np.int64]:
@@ -365,8 +365,8 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         ndarray of shape (n_samples, 1), float32
             The errors; 0 for a sample that is the mean.
         """
-        features, model, n_content = self._features(X), self._model, int(np.count_nonzero(self.digits == 0))
-        decoder, (bits, _) = self.decoder[:n_content], model.descend(features, n_content, n_tries=model.n_tries)
+        features, n_content = self._features(X), int(np.count_nonzero(self.digits == 0))
+        decoder, bits = self.decoder[:n_content], self._model.search(features, n_content)[0]
         offset = np.linalg.lstsq(decoder, -self.field_bias[:n_content], rcond=None)[0]  # field_bias is -D o
         squared = np.square(features).sum(axis=1, keepdims=True)
         errors = np.square(features - bits @ decoder - offset).sum(axis=1, keepdims=True)

@@ -294,7 +294,8 @@ class QueryAdapter(BaseHasher):
         self, X: Any, queries: Any, codes: FloatArray, hasher: Any, fingerprint: str
     ) -> AdapterFunction:
         """Function of queries, from vectors and their codes of -1 and 1."""
-        samples, is_unit = read_samples(X, None, self.metric == "cosine"), self.metric == "cosine"
+        is_unit = self.metric == "cosine"
+        samples = read_samples(X, None, is_unit)
         mean = samples.mean(axis=0)
         scale = max(float(np.sqrt(np.mean((samples - mean) ** 2))), TINY)
         items = (samples - mean) / np.float32(scale)

@@ -174,7 +174,7 @@ def _regression(
 
 def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:
     """The same codes, with bits behind the first `n_content` that tell a norm."""
-    bits, _ = model.descend(X, n_content, n_tries=model.n_tries)
+    bits, _ = model.search(X, n_content)
     low, high = np.quantile(model.norms(X, bits), [TAIL, 1 - TAIL]).tolist()
     n_digits = len(model.start) - n_content
     n_steps = min(N_STEPS, n_digits)
