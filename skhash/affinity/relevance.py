@@ -7,6 +7,7 @@ Targets are checked once, where a Relevance is made. Code that holds one checks 
 - `levels` compares these forms. The levels of our own affinities are trusted. Those of a callable of the user are
   checked at every call, since compiled passes write where the indices of levels point.
 - `take` is an index into the forms, since training takes a batch at every step.
+- `keep_levels` computes the levels of all pairs once, where a batch would compute distances at every step.
 - An affinity whose levels depend on all items (`depends_on_all_items`) gets all columns, whichever are asked for.
 """
 
@@ -28,6 +29,7 @@ from skhash.affinity.targets import as_labels, as_targets, distinct_targets
 _OF_LABELS = (ClassAffinity, SharedLabelsAffinity, PrecomputedAffinity)
 _OURS = (*_OF_LABELS, DistanceAffinity, NeighborAffinity)
 _BATCH_SIZE = 16  # samples that are compared with all others at a time; the first ones are usually enough
+_N_MAX_KEPT = 10_000  # samples whose levels are kept, in at most 100 MB
 
 
 class Relevance:
@@ -66,6 +68,7 @@ class Relevance:
         self.classes: npt.NDArray[np.unsignedinteger[Any]] | None = None if class_labels is None else rows
         self._rows, self._columns, self._class_labels = rows, columns, class_labels
         self._distinct: tuple[Self, npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
+        self._kept: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None  # levels of all pairs
         self._given = given  # the targets and None, or another Relevance and which of its rows these are
 
     @classmethod
@@ -191,6 +194,8 @@ class Relevance:
         (array([[2, 1, 1],
                [1, 0, 1]], dtype=uint32), array([0, 1, 2]))
         """
+        if self._kept is not None:
+            return _part(self._kept[0], rows, columns), self._kept[1]
         affinity, takes_all = self.affinity, columns is None or getattr(self.affinity, "depends_on_all_items", False)
         a = self._rows if rows is None else self._rows[rows]
         b = self._columns if takes_all else self._columns[columns]
@@ -268,9 +273,41 @@ class Relevance:
         [[0, 1, 0]]
         """
         a = self._rows[rows]
-        same = a if self._columns is self._rows else self._columns
+        is_one_set = self._columns is self._rows
+        same = a if is_one_set else self._columns
         b = same if columns is None else self._columns[columns]
-        return type(self)(self.affinity, a, b, self._class_labels, (self, rows))
+        taken = type(self)(self.affinity, a, b, self._class_labels, (self, rows))
+        if self._kept is not None:
+            taken._kept = _part(self._kept[0], rows, rows if is_one_set and columns is None else columns), self._kept[1]
+        return taken
+
+    def keep_levels(self, n_pairs: int) -> None:
+        """Compute the levels of all pairs now, if that is faster than computing so many pairs in batches.
+
+        It changes no level. Only distances of vectors take long enough, and only few samples have room for all pairs.
+
+        Parameters
+        ----------
+        n_pairs : int
+            Number of pairs in all batches together.
+
+        Examples
+        --------
+        >>> from skhash.affinity import DistanceAffinity, Relevance
+        >>> affinity = DistanceAffinity(percentiles=(50,), levels=(1,))
+        >>> relevance = Relevance.of([[0.0], [1.0], [5.0]], affinity)
+        >>> relevance.keep_levels(n_pairs=90)
+        >>> relevance.take([0, 2]).levels()[0].tolist()
+        [[1, 0], [0, 1]]
+        """
+        n_rows, n_columns = self.shape
+        has_room = max(self.shape) <= _N_MAX_KEPT and n_rows * n_columns <= n_pairs
+        if type(self.affinity) is DistanceAffinity and has_room and self._kept is None:
+            parts, levels = [], np.zeros(0)
+            for batch in gen_batches(n_rows, 1000):
+                indices, levels = self.levels(batch)
+                parts.append(indices.astype(np.min_scalar_type(len(levels))))
+            self._kept = np.concatenate(parts), levels
 
     def distinct(self) -> tuple[Self, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Relevance of the distinct targets, so that a pass over many samples compares each pair of targets once.
@@ -297,16 +334,14 @@ class Relevance:
         if self._distinct is not None:
             return self._distinct
         first, row_groups = distinct_targets(self._rows)
-        rows = self._rows[first]
+        others: Any = None
         if getattr(self.affinity, "depends_on_all_items", False):
-            columns, column_groups = self._columns, np.arange(self._columns.shape[0])
+            others, column_groups = slice(None), np.arange(self._columns.shape[0])
         elif self._columns is self._rows:
-            columns, column_groups = rows, row_groups
+            column_groups = row_groups
         else:
             others, column_groups = distinct_targets(self._columns)
-            columns = self._columns[others]
-        relevance = type(self)(self.affinity, rows, columns, self._class_labels, (self, first))
-        self._distinct = relevance, row_groups, column_groups
+        self._distinct = self.take(first, others), row_groups, column_groups
         return self._distinct
 
     def check_pairs(self) -> None:
@@ -348,6 +383,12 @@ class Relevance:
             "`y` must have at least one class of two samples. Got targets that make no pair of different samples "
             "relevant."
         )
+
+
+def _part(table: npt.NDArray[Any], rows: Any, columns: Any) -> npt.NDArray[Any]:
+    """Some rows and columns of a table; None for all."""
+    part = table if rows is None else table[rows]
+    return part if columns is None else part[:, columns]
 
 
 def _read(query_y: Any, database_y: Any, affinity: Any, names: tuple[str, str]) -> tuple[Any, Any, Any]:

@@ -165,6 +165,37 @@ def test_distinct_targets_have_the_levels_of_all(case):
     assert Relevance.of(CLASSES).distinct()[0].shape == (len(np.unique(CLASSES)),) * 2
 
 
+@pytest.mark.parametrize("is_one_set", [True, False])
+def test_kept_levels_are_those_of_each_pair(is_one_set, monkeypatch):
+    other = VECTORS if is_one_set else OTHER_VECTORS
+    relevance = Relevance.between(VECTORS, other, FITTED)
+    relevance.keep_levels(N * len(other) - 1)
+    assert relevance._kept is None  # fewer pairs are compared faster in batches
+    relevance.keep_levels(N * len(other))
+    monkeypatch.setattr(DistanceAffinity, "_compare", None)
+    expected, columns = by_distance(VECTORS, other), np.arange(1, 25, 3)
+    assert_array_equal(levels_of(relevance), expected)
+    assert_array_equal(levels_of(relevance, SOME, columns), expected[SOME][:, columns])
+    taken = relevance.take(SOME)
+    assert_array_equal(levels_of(taken), expected[np.ix_(SOME, SOME)] if is_one_set else expected[SOME])
+    assert_array_equal(
+        levels_of(taken.take([3, 0], [1])), expected[np.ix_(SOME[[3, 0]], SOME[[1]] if is_one_set else [1])]
+    )
+    assert_array_equal(levels_of(relevance.take(SOME, columns)), expected[np.ix_(SOME, columns)])
+    distinct, row_groups, column_groups = relevance.distinct()
+    assert_array_equal(levels_of(distinct)[np.ix_(row_groups, column_groups)], expected)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_fit_with_kept_levels_gives_the_same_codes(early_stopping, monkeypatch):
+    hasher = TALRHasher(8, affinity=FITTED, n_epochs=3, early_stopping=early_stopping, random_state=0)
+    codes = hasher.fit(VECTORS, VECTORS).transform(VECTORS)
+    assert count_calls(lambda: hasher.fit(VECTORS, VECTORS), "_distances")["_distances"] == 2  # check_pairs, and all
+    monkeypatch.setattr("skhash.affinity.relevance._N_MAX_KEPT", 0)
+    assert count_calls(lambda: hasher.fit(VECTORS, VECTORS), "_distances")["_distances"] > 3
+    assert_array_equal(hasher.transform(VECTORS), codes)
+
+
 def test_neighbors_are_those_among_all_items_whichever_are_asked_for():
     relevance = Relevance.between(POINTS, OTHER_POINTS, NeighborAffinity(4))
     _, _, groups = relevance.distinct()

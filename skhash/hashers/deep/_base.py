@@ -513,6 +513,8 @@ class DeepHasher(BaseHasher):
         rng, seed = self._draw_seed(rng, file)
         order = np.random.default_rng(seed)
         train, early_stopping = X, None
+        if relevance is not None:
+            relevance.keep_levels(self.settings_["n_epochs"] * len(X) * self.settings_["batch_size"])
         if self.early_stopping:
             early_stopping = self._hold_out(X, relevance, order)
             train, relevance = early_stopping.train, early_stopping.train_relevance
