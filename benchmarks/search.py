@@ -123,7 +123,7 @@ def of_real_queries(options):
                 other.add(rng.normal(size=(min(100_000, n - start), nbits)).astype(np.float32))
         for n_queries in (1, 32, 64):
             queries = rng.normal(size=(n_queries, nbits)).astype(np.float32)
-            for k in (10, 100):
+            for k in (10, 100, 1000):
                 functions = [partial(search, queries, k) for search in (index.kneighbors, scan.search, rabitq.search)]
                 ours, *theirs = medians(functions, 30 if n_queries == 1 else 3)
                 ratios = " ".join(f"x{other / ours:.2f}" for other in theirs)

@@ -52,12 +52,12 @@ def table_distances(tables, blocks, places, distances):
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _round_tables(tables, q, room, rounded, lows, ranges):
+def _round_tables(tables, q, goal, rounded, lows, ranges):
     """Round the tables of a query down, and return terms of the bound: a sum is at least ``least + step * rounded``.
 
     The step is so large that two values add up in a byte, and all in 16 bits. Values beyond an end are cut off. The end
     is the largest value, or less if that excludes more items: rounded sums are then, on average, more standard
-    deviations above the `room` that the bound of the query leaves above the least sum.
+    deviations above the `goal`, which is the bound of the query.
     """
     n_halves = tables.shape[1]
     most = min(127, LARGEST // n_halves)
@@ -68,7 +68,7 @@ def _round_tables(tables, q, room, rounded, lows, ranges):
             low, high = min(low, tables[q, half, value]), max(high, tables[q, half, value])
         lows[half], ranges[half] = low, high - low
         least, largest = least + low, max(largest, ranges[half])
-    farthest, best_end, end = -np.inf, largest, largest
+    farthest, best_end, end, room = -np.inf, largest, largest, goal - least
     while room < np.inf and end > largest / 2**20:
         total, squares = -2 * room, 1.0
         for half in range(n_halves):
@@ -228,28 +228,30 @@ def _terms_of_item(factors, item, of_score, of_norm):
 
 
 @kernel
-def nearest_by_tables(tables, estimates, blocks, masks, first, last, k, bounds, distances, indices, states):
-    """Nearest items by the sums of `half_byte_tables`, of the blocks from `first` to `last`.
+def nearest_by_tables(tables, estimates, blocks, masks, first, last, every, k, bounds, distances, indices, states):
+    """Nearest items by the sums of `half_byte_tables`, of the blocks from `first` to `last`, or of one in `every`.
 
     With `estimates`, which are factors of the items, the shares of scores and of norms, and the constants and units of
-    the queries, a distance is ``constant + offset + slope * (sum * unit)``. Without factors it is the sum. `bounds` are
-    infinite at first, and `states` 0. If there are fewer items than k, the last distances are infinite.
+    the queries, a distance is ``constant + offset + slope * (sum * unit)``. Without factors it is the sum. `states` are
+    0 at first, and only items below the first `bounds` are found. If these are fewer than k, the last distances are
+    infinite.
     """
     factors, of_score, of_norm, constants, units = estimates
     is_estimated, n_bytes = len(factors) > 0, blocks.shape[1]
-    n_together = max(1, TILE // (n_bytes * LANES))
+    n_together = max(1, TILE // (n_bytes * LANES)) if every == 1 else 1
     rounded, halves, terms = np.empty(tables.shape, np.uint8), np.empty((2, 2 * n_bytes)), np.empty((len(tables), 3))
     slopes, offsets = np.empty(n_together * LANES), np.empty(n_together * LANES)
     sums, work = np.empty(LANES, np.uint16), np.empty(distances.shape[1])
-    for start in range(first, last, n_together):
+    for start in range(first, last, n_together * every):
         for i in range(min(len(slopes), len(factors) - start * LANES)):
             slopes[i], offset = _terms_of_item(factors, start * LANES + i, of_score, of_norm)
             offsets[i] = offset - _ROUNDING * abs(offset)
         for q in range(len(tables)):
             room = np.inf if is_estimated or start == first else bounds[q] - terms[q, 0]
             if start == first or room < 0.9 * terms[q, 2]:  # the bound has moved, so that other steps may be better
-                terms[q, 0], terms[q, 1] = _round_tables(tables, q, room, rounded, halves[0], halves[1])
-                terms[q, 2] = room
+                goal = np.inf if is_estimated else bounds[q]
+                terms[q, 0], terms[q, 1] = _round_tables(tables, q, goal, rounded, halves[0], halves[1])
+                terms[q, 2] = goal - terms[q, 0]
             least, step = terms[q, 0], terms[q, 1]
             for block in range(start, min(start + n_together, last)):
                 near = masks[block]

@@ -6,6 +6,7 @@ are of integers: equal distances are equal, and shards merge exactly. Factors of
 estimates of the distance of the vectors themselves.
 """
 
+import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +16,8 @@ from skhash.codes.bits import quantize_weights, read_only
 from skhash.codes.blocks import CodeBlocks, masks_of
 
 FEW = 1000  # codes that numpy copies as fast as a compiled kernel
+MIN_SAMPLED = 64  # neighbors from which a sample saves time (benchmarks/search.py)
+SAMPLE, SAMPLED_BLOCKS = 32, 16  # one block of so many is in a sample, and the least number of them
 
 _SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
 _NO_FACTORS = read_only(np.empty((0, 2), np.float32))
@@ -218,14 +221,39 @@ def without_self(
 def _nearest_by_tables(
     tables: npt.NDArray[np.int64], estimates: tuple[Any, ...], items: CodeBlocks, first: int, last: int, k: int
 ) -> Neighbors:
-    """Nearest items of all queries, found and sorted in arrays as `_table_kernels` describes them."""
+    """Nearest items of all queries. A search for many begins with bounds that the nearest items of a sample give."""
+    bounds = np.full(len(tables), np.inf)
+    if k >= MIN_SAMPLED and last - first >= SAMPLED_BLOCKS * SAMPLE:
+        mean = k / SAMPLE  # of the number of the k nearest items that are in a sample
+        n_nearest = math.ceil(mean + 3 * mean**0.5 + 3)
+        sampled = _scan(tables, estimates, items, range(first, last, SAMPLE), n_nearest, bounds)
+        bounds = np.nextafter(sampled.distances[:, -1], np.inf)  # with the items at this distance
+    found = _scan(tables, estimates, items, range(first, last), k, bounds)
+    if len(short := np.flatnonzero((found.distances[:, -1] == np.inf) & (bounds < np.inf))):
+        shares, of_queries = estimates[:3], estimates[3:]
+        again = *shares, *(values[short] for values in of_queries)
+        without = _scan(tables[short], again, items, range(first, last), k, np.full(len(short), np.inf))
+        for values, right in zip(found, without, strict=True):
+            values[short] = right
+    return found
+
+
+def _scan(
+    tables: npt.NDArray[np.int64],
+    estimates: tuple[Any, ...],
+    items: CodeBlocks,
+    blocks: range,
+    k: int,
+    bounds: npt.NDArray[np.float64],
+) -> Neighbors:
+    """Nearest items of some blocks, below the bounds of the queries, as `_table_kernels` describes the arrays."""
     from skhash.codes._table_kernels import SPARE, nearest_by_tables
 
     n_queries, size = len(tables), 2 * k + SPARE
-    bounds, states = np.full(n_queries, np.inf), np.zeros((n_queries, 2), np.int64)
+    states, scanned = np.zeros((n_queries, 2), np.int64), (blocks.start, blocks.stop, blocks.step)
     distances, places = np.empty((n_queries, size)), np.empty((n_queries, size), np.int64)
-    found = bounds, distances, places, states
-    nearest_by_tables(tables, estimates, items.blocks, items.masks, first, last, k, *found)
+    found = bounds.copy(), distances, places, states
+    nearest_by_tables(tables, estimates, items.blocks, items.masks, *scanned, k, *found)
     order = np.argsort(distances[:, :k], axis=1, kind="stable")  # equal distances keep their order
     rows = np.arange(n_queries)[:, None]
     return Neighbors(distances[rows, order], places[rows, order], states[:, 1])

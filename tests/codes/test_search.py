@@ -11,7 +11,14 @@ from llvmlite.binding import get_host_cpu_features
 
 from skhash.codes import pack
 from skhash.codes.blocks import LANES, CodeBlocks
-from skhash.codes.distances import EstimatedDistance, Estimates, HammingDistance, TableDistance
+from skhash.codes.distances import (
+    SAMPLE,
+    SAMPLED_BLOCKS,
+    EstimatedDistance,
+    Estimates,
+    HammingDistance,
+    TableDistance,
+)
 from skhash.codes.hamming_kernels import MIN_PLANE_QUERIES
 from skhash.neighbors.search import nearest, radius_search
 
@@ -153,6 +160,7 @@ def all_sums(zeros, ones, bits):
         (2000, 500, 20, 2),
         (700, 1100, 9, 1),
         (300, 2200, 4, 2),  # as many bytes as the rounded sums of full tables overflow
+        (34_000, 40, 300, 3),  # as many items and neighbors as a search begins with a sample
     ],
 )
 def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
@@ -164,6 +172,22 @@ def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
     for share in (0.0, 0.4):
         items, is_item = with_holes(rng, bits, share)
         check_tables(search, all_sums(zeros, ones, bits), items, is_item, k, 1 + (share > 0))
+
+
+@pytest.mark.parametrize("kind", ["real", "weights", "few"])
+@pytest.mark.parametrize("are_near", [True, False])
+def test_samples_of_the_nearest_or_of_the_farthest_items_change_nothing(kind, are_near):
+    rng = np.random.default_rng(0)
+    n_items = SAMPLE * SAMPLED_BLOCKS * LANES
+    zeros, ones = random_terms(kind, rng, (3, 40))
+    bits = rng.integers(0, 2, (n_items, 40), dtype=np.uint8)
+    first_query = all_sums(zeros, ones, bits)[0]
+    is_sampled = np.arange(n_items) // LANES % SAMPLE == 0
+    places = np.argsort(~is_sampled, kind="stable")
+    bits[places] = bits[np.argsort(first_query if are_near else -first_query)]
+    items, is_item = with_holes(rng, bits, 0.0)
+    search = TableDistance(zeros, ones, np.ones((3, 1)))
+    check_tables(search, all_sums(zeros, ones, bits), items, is_item, 300)
 
 
 @pytest.mark.parametrize("nbits", [*range(1, 131), 256, 384, 512])
@@ -185,7 +209,7 @@ def test_sums_over_any_number_of_bits_equal_brute_force(nbits):
 @pytest.mark.parametrize("metric", ["cosine", "inner", "euclidean"])
 @pytest.mark.parametrize(
     ("n_items", "nbits", "k", "n_queries"),
-    [(1200, 100, 40, 17), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3), (130, 9, 130, 2)],
+    [(1200, 100, 40, 17), (700, 64, 7, 2), (700, 64, 7, 1), (900, 330, 12, 3), (130, 9, 130, 2), (34_000, 30, 200, 3)],
 )
 @pytest.mark.parametrize("norm", [1.0, 1e9])
 def test_estimates_equal_brute_force(metric, n_items, nbits, k, n_queries, norm):
