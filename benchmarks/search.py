@@ -7,6 +7,8 @@
 
 - codes: packed codes beside IndexBinaryFlat, which must find the same distances
 - real: real queries beside IndexPQFastScan and IndexRaBitQFastScan of the same number of bytes, which approximate them
+- cascade: real queries of the first bits, whose nearest items the whole codes put in order, beside whole codes alone;
+  ten calls of each in a row, since the first bits of a million items may stay in the cache
 - radius: one query, beside `kneighbors` of the same query
 - among: searches among some items, chosen at random, by a mask and by ids, beside those among all
 - changes: one item into and out of an index, with the next search
@@ -30,7 +32,7 @@ import numpy as np
 
 from skhash import LSHHasher
 from skhash.codes.bit_kernels import BLOCK, block_distances
-from skhash.neighbors import HammingNeighbors
+from skhash.neighbors import HammingNeighbors, order_shortlist
 
 N_CALLS = {1: 200, 8: 30, 128: 4}  # of each function, by the number of queries
 MAX_BYTES = 2**34  # codes that are read by all calls of one function
@@ -57,13 +59,13 @@ def fastest(functions, repeats):
     return best
 
 
-def medians(functions, n_calls):
-    """Median CPU milliseconds of each function; they alternate."""
+def medians(functions, n_calls, in_a_row=1):
+    """Median CPU milliseconds of each function; they alternate, after some calls of each in a row."""
     taken = [[] for _ in functions]
     for function in functions:
         function()
     for _ in range(n_calls):
-        for function, times in zip(functions, taken, strict=True):
+        for function, times in [pair for pair in zip(functions, taken, strict=True) for _ in range(in_a_row)]:
             start = time.process_time()
             function()
             times.append(1000 * (time.process_time() - start))
@@ -128,6 +130,39 @@ def of_real_queries(options):
                 ours, *theirs = medians(functions, 30 if n_queries == 1 else 3)
                 ratios = " ".join(f"x{other / ours:.2f}" for other in theirs)
                 print(f"{n:10,}{nbits:6} bits{n_queries:4} queries, k = {k:4}: {ours:9.3f}  {ratios}", flush=True)
+
+
+def real_index(hasher, codes):
+    """Index of packed codes for real queries of a hasher."""
+    index = HammingNeighbors(nbits=hasher._n_features_out, n_jobs=1).fit(codes)
+    return index.with_queries(hasher).set_params(n_jobs=1)
+
+
+def of_cascade(options):
+    """Table of searches by the first bits, and then by the whole codes."""
+    print(
+        "cascade: ms of CPU per call by whole codes, and shares of it by the first bits, for 300 and 1,000 candidates"
+    )
+    n = 1_000_000
+    for nbits in (384, 768, 1536):
+        rng = np.random.default_rng(0)
+        hasher = LSHHasher(nbits, random_state=0).fit(rng.normal(size=(1000, nbits)))
+        codes = random_codes(n, nbits)
+        whole = real_index(hasher, codes)
+        for n_first in (128, 256):
+            first = real_index(hasher.prefix(n_first), np.ascontiguousarray(codes[:, : n_first // 8]))
+
+            def search(queries, n_candidates, first=first, codes=codes, hasher=hasher):
+                found = first.kneighbors(queries, n_candidates, return_distance=False)
+                return order_shortlist(queries, found, codes=codes[found], hasher=hasher)
+
+            for n_queries in (1, 100):
+                queries = rng.normal(size=(n_queries, nbits)).astype(np.float32)
+                functions = [partial(whole.kneighbors, queries, 10)]
+                functions += [partial(search, queries, n_candidates) for n_candidates in (300, 1000)]
+                ours, *shares = medians(functions, *((5, 10) if n_queries == 1 else (3, 1)))
+                shares = ", ".join(f"{share / ours:.2f}" for share in shares)
+                print(f"{n_first:4} of {nbits:4} bits{n_queries:4} queries: {ours:9.3f}  {shares}", flush=True)
 
 
 def of_radius(options):
@@ -206,6 +241,7 @@ def of_callers(options):
 TABLES = {
     "codes": of_codes,
     "real": of_real_queries,
+    "cascade": of_cascade,
     "radius": of_radius,
     "among": of_among,
     "changes": of_changes,

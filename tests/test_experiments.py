@@ -87,6 +87,13 @@ def test_tables_of_prefixes_follow_from_the_results(monkeypatch):
     assert text == prefixes.PATH.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_the_cascade_follows_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    cascade = importlib.import_module("cascade")
+    text = cascade.make_table(json.loads(cascade.PATH.read_text(encoding="utf-8")))
+    assert text == cascade.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_a_new_model_follows_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     new_model = importlib.import_module("new_model")
