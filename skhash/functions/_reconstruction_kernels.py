@@ -5,8 +5,6 @@ import numpy as np
 
 from skhash._compiler import kernel
 
-BITS_PER_CHANGE = 16  # by `perturb_bits`
-
 
 @nb.njit(nogil=True, error_model="numpy")
 def _energies_of_groups(gram, first):
@@ -68,28 +66,26 @@ def descend_bits(gram, fields, bits, n_sweeps):
 
 
 @kernel
-def perturb_bits(gram, fields, bits, n_sweeps, n_tries):
-    """Change some bits, continue as `descend_bits` does, and keep what is better.
+def perturb_bits(gram, fields, bits, n_sweeps, changed_bits):
+    """Change the bits of a row of `changed_bits`, continue as `descend_bits` does, and keep what is better; each row.
 
-    The changed bits are the same for all items, so that a code does not depend on the other items of a batch.
+    A bit that is twice in a row stays.
     """
     n = bits.shape[1]
     field, bit = np.empty(n, np.float32), np.empty(n, np.float32)
     for k in range(len(bits)):
-        state = np.uint64(1)
-        for _ in range(n_tries):
+        for changed in changed_bits:
             field[:], bit[:] = fields[k], bits[k]
             energy = np.float32(0)
-            for _ in range(1 + n // BITS_PER_CHANGE):
-                state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-                energy += _flip(gram, field, bit, np.int64((state >> np.uint64(33)) % np.uint64(n)))
+            for i in changed:
+                energy += _flip(gram, field, bit, i)
             for _ in range(n_sweeps):
-                changed = False
+                has_changed = False
                 for i in range(n):
                     if field[i] * bit[i] + gram[i, i] < 0:
                         energy += _flip(gram, field, bit, i)
-                        changed = True
-                if not changed:
+                        has_changed = True
+                if not has_changed:
                     break
             if energy < 0:
                 fields[k], bits[k] = field, bit

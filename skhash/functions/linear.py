@@ -255,11 +255,11 @@ def read_samples(X: Any, offset: Any, unit_norm: bool) -> Any:
 
 def to_unit_norm(X: Any) -> Any:
     """Samples divided by their norms, in their library; a sample of zeros stays."""
-    xp = _library(X)
+    xp = library_of(X)
     X = X / xp.max(xp.abs(X), axis=1, keepdims=True).clip(TINY)  # squares stay finite
     return X / xp.linalg.vector_norm(X, axis=1, keepdims=True).clip(1e-12)
 
 
-def _library(X: Any) -> Any:
+def library_of(X: Any) -> Any:
     """The library of an array by the names of the array API; numpy has them itself, without a function around each."""
     return np if isinstance(X, np.ndarray) else array_namespace(X)

@@ -27,7 +27,7 @@ what makes norm^2 / along this slope, in the units of the scores. Training chang
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -37,10 +37,11 @@ from array_api_compat import array_namespace
 from skhash._threads import run_in_slices
 from skhash._validation import Array
 from skhash.functions.function import ArrayFunction
-from skhash.functions.linear import N_MAX_PRODUCTS, DenseFunction, centered_product, read_samples
+from skhash.functions.linear import N_MAX_PRODUCTS, TINY, DenseFunction, centered_product, library_of, read_samples
 
 N_SWEEPS = 10
 N_TRIES = 10  # of codes without a pull
+BITS_PER_CHANGE = 16  # by a try
 N_STEPS = 3
 MAX_GROUP_SIZE = 4
 EXACT = 0.75  # w
@@ -67,34 +68,52 @@ class Reconstruction:
     groups: npt.NDArray[np.int64]
 
     def activations(self, X: FloatArray) -> FloatArray:
-        """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors.
+        """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors."""
+        return self.activations_of(X, *self.search(X, self.n_content))  # type: ignore[no-any-return]
+
+    def activations_of(self, X: Any, bits: Any, fields: Any) -> Any:
+        """Activations of vectors with the values and fields of their bits, in the library of these arrays.
 
         For a bit, half of the squared error that its value saves. For a digit, the part of the norm that the digits
         before it leave.
         """
-        n_content = int(np.count_nonzero(self.digits == 0))
-        bits, fields = self.search(X, n_content)
-        values = np.empty((len(X), len(self.digits)), np.float32)
-        magnitudes = np.abs(fields + bits * np.diag(self.gram)[:n_content])
+        n_content = bits.shape[1]
+        magnitudes = abs(fields + bits * self.gram.diagonal()[:n_content])
         # the signs are those of the bits, although the descent may end early
-        values[:, :n_content] = bits * np.maximum(magnitudes, np.finfo(np.float32).tiny)
-        if n_content < len(self.digits):
-            rest = (self.norms(X, bits) - self.middle).astype(np.float32)
-            self._tell(rest, values[:, n_content:], self.digits[n_content:])
-        return values
+        values = bits * magnitudes.clip(TINY)
+        if n_content == len(self.digits):
+            return values
+        rests = self._tell(self.norms(X, bits) - self.middle, self.digits[n_content:])
+        return library_of(values).concat([values, rests], axis=1)
 
-    def _tell(self, rest: FloatArray, values: FloatArray, digits: FloatArray) -> None:
-        """Set the activations of the bits that tell a norm, less the middle of its range."""
-        n_steps = min(N_STEPS, len(digits))
-        values[:, :n_steps] = rest[:, None] - digits[0] * np.arange(1 - n_steps, n_steps, 2).astype(np.float32)
-        rest = rest - digits[0] * signs_of(values[:, :n_steps]).sum(axis=1)
-        for i in range(n_steps, len(digits)):
-            values[:, i] = rest
-            rest = rest - np.where(rest >= 0, digits[i], -digits[i])
+    def _tell(self, rest: Any, digits: Any) -> Any:
+        """Activations of the bits that tell a norm, less the middle of its range."""
+        xp, n_steps = library_of(rest), min(N_STEPS, len(digits))
+        values = [rest - digits[0] * k for k in range(1 - n_steps, n_steps, 2)]
+        rest = rest - digits[0] * sum(signs_of(value) for value in values)
+        for digit in digits[n_steps:]:
+            values.append(rest)
+            rest = rest - xp.where(rest >= 0, digit, -digit)
+        return xp.stack(values, axis=1)
+
+    @property
+    def n_content(self) -> int:
+        """Number of bits that are no digits."""
+        return int(np.count_nonzero(self.digits == 0))
+
+    @property
+    def n_tries(self) -> int:
+        """Number of further searches, each after a change of some bits."""
+        return 0 if self.pull else N_TRIES
 
     def search(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Values of the first n bits of codes, and their fields; without a pull, after more tries."""
-        return self.descend(X, n, n_tries=0 if self.pull else N_TRIES)
+        return self.descend(X, n, n_tries=self.n_tries)
+
+    def goals(self, X: Any, n: int) -> tuple[Any, Any]:
+        """Outputs of W for vectors, and fields of the first n bits while all are 0, in the library of the vectors."""
+        start = X @ self.start[:n].T
+        return start, X @ self.decoder[:n].T + self.pull * start + self.field_bias[:n]
 
     def descend(
         self, X: FloatArray, n: int, bits: FloatArray | None = None, n_tries: int = 0
@@ -107,8 +126,7 @@ class Reconstruction:
             perturb_bits,
         )
 
-        gram, start = np.ascontiguousarray(self.gram[:n, :n]), X @ self.start[:n].T
-        fields: FloatArray = X @ self.decoder[:n].T + np.float32(self.pull) * start + self.field_bias[:n]
+        gram, (start, fields) = np.ascontiguousarray(self.gram[:n, :n]), self.goals(X, n)
         groups = self.groups[:n]
         if (groups[1:] != groups[:-1]).all():
             bits, kernel = signs_of(start) if bits is None else bits, partial(descend_bits, gram)
@@ -124,7 +142,7 @@ class Reconstruction:
         def improve(part: slice) -> None:
             kernel(fields[part], bits[part], N_SWEEPS)
             if n_tries:  # else it is not even compiled
-                perturb_bits(gram, fields[part], bits[part], N_SWEEPS, n_tries)
+                perturb_bits(gram, fields[part], bits[part], N_SWEEPS, changed_bits(n, n_tries))
 
         run_in_slices(improve, len(bits), min_size=64)
         return bits, fields
@@ -138,17 +156,29 @@ class Reconstruction:
             )
         return first
 
-    def norms(self, X: FloatArray, bits: FloatArray) -> FloatArray:
+    def norms(self, X: Any, bits: Any) -> Any:
         """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
         n = bits.shape[1]
-        squared: FloatArray = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
-        squared += np.square(X).sum(axis=1)
-        return squared * np.float32(0.5)
+        squared = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
+        squared += (X**2).sum(axis=1)
+        return squared * 0.5
 
 
-def signs_of(values: FloatArray) -> FloatArray:
-    """Signs of activations, as in codes."""
-    return np.where(values >= 0, np.float32(1), np.float32(-1))
+def signs_of(values: Any) -> Any:
+    """Signs of activations, as in codes, in float32."""
+    if isinstance(values, np.ndarray):
+        return np.where(values >= 0, np.float32(1), np.float32(-1))
+    return library_of(values).where(values >= 0, 1.0, -1.0)
+
+
+@cache
+def changed_bits(n: int, n_tries: int) -> npt.NDArray[np.int64]:
+    """Bits of n that each try of a search changes, the same for all items: a code does not depend on other items."""
+    state, changed = 1, np.empty((n_tries, 1 + n // BITS_PER_CHANGE), np.int64)
+    for i in range(changed.size):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        changed.flat[i] = (state >> 33) % n
+    return changed
 
 
 class _Queries:
@@ -170,7 +200,7 @@ class _Queries:
             X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(X.shape[0], -1)
         return read_samples(X, self.offset, self.unit_norm)
 
-    def _features(self, X: Any) -> Any:
+    def features(self, X: Any) -> Any:
         """Centered and scaled samples."""
         return (self.read(X) - self.mean) / np.float32(self._scale)  # type: ignore[attr-defined]
 
@@ -193,7 +223,7 @@ class _Queries:
             What is added to the distances.
         """
         queries: FloatArray = self.queries(X)  # type: ignore[attr-defined]
-        features, squared = self._features(X).astype(np.float64), float(self._scale) ** 2  # type: ignore[attr-defined]
+        features, squared = self.features(X).astype(np.float64), float(self._scale) ** 2  # type: ignore[attr-defined]
         if metric != "inner":
             constants = (features**2).sum(axis=1) * squared
             return queries, constants / 2 if metric == "cosine" else constants
@@ -244,7 +274,7 @@ class QueryFunction(_Queries, DenseFunction):
         """
         codes, directions = signs_of(self.activations(X)), seen_directions(self._query_layer[0].T)
         return factors_of_signs(  # type: ignore[no-any-return]
-            self._features(X), codes, directions, self._scale, self.queries(X)
+            self.features(X), codes, directions, self._scale, self.queries(X)
         )
 
     def errors(self, X: npt.NDArray[Any]) -> FloatArray:
@@ -340,13 +370,14 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         return self.query_weight, self.query_bias
 
     @property
-    def _model(self) -> Reconstruction:
+    def model(self) -> Reconstruction:
+        """Parameters of the search."""
         arrays = self.start, self.decoder, self.field_bias, self.gram, self.digits
         return Reconstruction(*arrays, self.middle, self.pull, self.groups)
 
     def activations(self, X: npt.NDArray[Any]) -> FloatArray:
         """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
-        return self._model.activations(self._features(X))[:, : self.nbits]
+        return self.model.activations(self.features(X))[:, : self.nbits]
 
     def queries(self, X: Any) -> Any:
         """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
@@ -365,8 +396,8 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         ndarray of shape (n_samples, 1), float32
             The errors; 0 for a sample that is the mean.
         """
-        features, n_content = self._features(X), int(np.count_nonzero(self.digits == 0))
-        decoder, bits = self.decoder[:n_content], self._model.search(features, n_content)[0]
+        features, n_content = self.features(X), self.model.n_content
+        decoder, bits = self.decoder[:n_content], self.model.search(features, n_content)[0]
         offset = np.linalg.lstsq(decoder, -self.field_bias[:n_content], rcond=None)[0]  # field_bias is -D o
         squared = np.square(features).sum(axis=1, keepdims=True)
         errors = np.square(features - bits @ decoder - offset).sum(axis=1, keepdims=True)
@@ -381,7 +412,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         """Factors of items, see `QueryFunction.factors`; ValueError if the codes have digits of a norm."""
         if self.digits.any() or self.field_bias.any():
             raise ValueError("`factors` must be True when the hasher is fitted, for codes that suit them. Got False.")
-        decoder, features = self.decoder[: self.nbits], self._features(X)
+        decoder, features = self.decoder[: self.nbits], self.features(X)
         codes, unit = signs_of(self.activations(X)), activation_scale(self.gram)
         factors: FloatArray = factors_of_reconstructions(
             features, codes, seen_directions(decoder), self.scale, decoder, unit
@@ -400,7 +431,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
                 f"`function_` must have a scale > 0, and at most {len(function.digits)} bits, which the search finds. "
                 f"Got {function.scale} and {function.nbits} instead."
             )
-        function._model.first_bits(len(function.digits))
+        function.model.first_bits(len(function.digits))
         _check_image_shape(function.image_shape, len(function.mean))
         return function
 

@@ -254,7 +254,7 @@ def _similarity_terms(hasher: Any, X: Any) -> tuple[Any, Any, Any]:
     """Queries, vectors and offsets; ``queries @ vectors.T - offsets`` are the similarities of samples."""
     function = hasher.function_
     if hasher.metric == "euclidean":
-        vectors = function._features(X[:]).astype(np.float64)
+        vectors = function.features(X[:]).astype(np.float64)
         return 2 * vectors, vectors, (vectors**2).sum(axis=1)
     vectors = (function.read(X[:]) if hasher.metric == "cosine" else X[:].reshape(len(X), -1)).astype(np.float64)
     return vectors, vectors, np.zeros(len(vectors))

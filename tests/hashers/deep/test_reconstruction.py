@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.functions._reconstruction_kernels import descend_bits, descend_groups, perturb_bits
-from skhash.functions.reconstruction import N_STEPS, N_SWEEPS
+from skhash.functions.reconstruction import N_STEPS, N_SWEEPS, changed_bits
 from skhash.hashers.deep._reconstruction import (
     ERRORS,
     SUMS,
@@ -67,7 +67,7 @@ def test_changed_bits_find_codes_that_single_bits_do_not():
         fields, energy = goal - bits @ gram, energies(gram, goal)
         descend_bits(gram, fields, bits, 100)
         once = energy[(bits[0] == SIGNS).all(1)][0]
-        perturb_bits(gram, fields, bits, 100, 50)
+        perturb_bits(gram, fields, bits, 100, changed_bits(6, 50))
         assert_allclose(fields[0], goal - bits[0] @ gram, atol=1e-4)
         end = energy[(bits[0] == SIGNS).all(1)][0]
         assert end <= once + 1e-4
