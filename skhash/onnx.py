@@ -88,6 +88,10 @@ def to_onnx(
     those of the hasher. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity,
     which a hasher refuses, give activations and bits without a meaning.
 
+    Where a search finds the codes of an EmbeddingHasher, the file has a loop that changes the same bits in the same
+    order. If rounding decides about a bit, the bits after it may also differ: :ref:`onnx_store` says how many do, and
+    how long it takes.
+
     Examples
     --------
     >>> import tempfile

@@ -94,6 +94,13 @@ def test_the_table_of_the_cascade_follows_from_the_results(monkeypatch):
     assert text == cascade.PATH.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_services_follows_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    services = importlib.import_module("services")
+    text = services.make_table(json.loads(services.PATH.read_text(encoding="utf-8")))
+    assert text == services.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_a_new_model_follows_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     new_model = importlib.import_module("new_model")
