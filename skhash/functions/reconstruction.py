@@ -78,9 +78,8 @@ class Reconstruction:
         before it leave.
         """
         n_content = bits.shape[1]
-        magnitudes = abs(fields + bits * self.gram.diagonal()[:n_content])
         # the signs are those of the bits, although the descent may end early
-        values = bits * magnitudes.clip(TINY)
+        values = bits * (abs(fields + bits * self.gram.diagonal()[:n_content]) + TINY)
         if n_content == len(self.digits):
             return values
         rests = self._tell(self.norms(X, bits) - self.middle, self.digits[n_content:])
@@ -89,12 +88,12 @@ class Reconstruction:
     def _tell(self, rest: Any, digits: Any) -> Any:
         """Activations of the bits that tell a norm, less the middle of its range."""
         xp, n_steps = library_of(rest), min(N_STEPS, len(digits))
-        values = [rest - digits[0] * k for k in range(1 - n_steps, n_steps, 2)]
-        rest = rest - digits[0] * sum(signs_of(value) for value in values)
+        steps = rest[:, None] - digits[0] * xp.arange(1 - n_steps, n_steps, 2, dtype=rest.dtype)
+        rest, parts = rest - digits[0] * signs_of(steps).sum(axis=1), [steps]
         for digit in digits[n_steps:]:
-            values.append(rest)
+            parts.append(rest[:, None])
             rest = rest - xp.where(rest >= 0, digit, -digit)
-        return xp.stack(values, axis=1)
+        return xp.concat(parts, axis=1)
 
     @property
     def n_content(self) -> int:
