@@ -6,11 +6,13 @@
     python experiments/prefixes.py table                      # table of the stored results
 
 FOLDER has the vectors of the sets as in neighbors.py, whose splits these are, with 20,000 items at most. Of each method
-there is one fit of 384 bits, as many as there are dimensions, and one of each shorter length.
+there is one fit of 384 bits, as many as there are dimensions, and one of each shorter length. "embedding-prefixes" is
+EmbeddingHasher(384, prefixes=(64, 128, 256)), beside the same fits of each length.
 The results are in experiments/results/prefixes.json, the table in prefixes.md.
 """
 
 import argparse
+import itertools
 
 import numpy as np
 from _results import RESULTS, as_markdown, read, store
@@ -25,7 +27,8 @@ NBITS = 384
 LENGTHS = (64, 128, 256)
 N_ITEMS = 20_000
 SETS = {"text": "text", "wordnet": "WordNet"}
-KINDS = ("lsh", "pca", "itq", "embedding")
+WITH_PREFIXES = "embedding-prefixes"
+KINDS = ("lsh", "pca", "itq", "embedding", WITH_PREFIXES)
 KEYS = ("set", "method", "nbits", "fitted_nbits", "seed")
 
 
@@ -40,8 +43,12 @@ def recalls(hasher, vectors):
 def measure(name, method, seed):
     """Results of the prefixes of a long code, and of codes of their lengths."""
     vectors, _ = vectors_of(name, seed, N_ITEMS)
-    parameters = {"metric": vectors.metric} if method == "embedding" else {}
-    fitted = {n: make_hasher(method, n, seed, "auto", **parameters).fit(vectors.items) for n in (*LENGTHS, NBITS)}
+    parameters = {"metric": vectors.metric} if method.startswith("embedding") else {}
+    if method == WITH_PREFIXES:
+        parameters["prefixes"] = LENGTHS
+    lengths = (NBITS,) if method == WITH_PREFIXES else (*LENGTHS, NBITS)
+    kind = method.removesuffix("-prefixes")
+    fitted = {n: make_hasher(kind, n, seed, "auto", **parameters).fit(vectors.items) for n in lengths}
     hashers = {(n, n): hasher for n, hasher in fitted.items()}
     hashers |= {(n, NBITS): fitted[NBITS].prefix(n) for n in LENGTHS}
     return [
@@ -52,19 +59,21 @@ def measure(name, method, seed):
 
 def make_table(results):
     """Markdown of the table: R@10 of prefixes, and in parentheses that of own fits, means over the seeds."""
+    values = {}
+    for result in results:
+        for search in ("hamming", "real"):
+            values.setdefault((*(result[k] for k in KEYS[:4]), search), []).append(result[search])
+    means = {key: f"{np.mean(found):.3f}" for key, found in values.items()}
     lines = [["data", "method", "search", *(f"{n} bits" for n in LENGTHS), f"{NBITS} bits"]]
-    for name in SETS:
-        for method in KINDS:
-            for search in ("hamming", "real"):
-                means = {
-                    key: np.mean([result[search] for result in results if tuple(result[k] for k in KEYS[:4]) == key])
-                    for key in {tuple(result[k] for k in KEYS[:4]) for result in results}
-                    if key[:2] == (name, method)
-                }
-                if means:
-                    cells = (f"{means[name, method, n, NBITS]:.3f} ({means[name, method, n, n]:.3f})" for n in LENGTHS)
-                    whole = f"{means[name, method, NBITS, NBITS]:.3f}"
-                    lines.append([SETS[name], METHODS[method].class_name, search, *cells, whole])
+    for name, method, search in itertools.product(SETS, KINDS, ("hamming", "real")):
+        own = method.removesuffix("-prefixes")
+        if (name, method, NBITS, NBITS, search) in means:
+            cells = [f"{means[name, method, n, NBITS, search]} ({means[name, own, n, n, search]})" for n in LENGTHS]
+            whole = means[name, method, NBITS, NBITS, search]
+            if method == WITH_PREFIXES:
+                whole += f" ({means[name, own, NBITS, NBITS, search]})"
+            title = METHODS[own].class_name + (f", prefixes={LENGTHS}" if method == WITH_PREFIXES else "")
+            lines.append([SETS[name], title, search, *cells, whole])
     return as_markdown(lines) + "\n"
 
 

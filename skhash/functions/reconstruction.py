@@ -5,6 +5,9 @@ A search finds the bits b of a centered and scaled item x, for which D^T b + o i
 set together. Without a pull to W x, the search tries more codes: it changes some bits, and continues. Queries are a
 linear map of their own.
 
+Codes with prefixes reconstruct x from their first bits, too, with a D and an o for each length. The search minimizes
+the sum of the errors of all lengths. Each prefix has a map of queries of its own.
+
 Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024):
 let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
 
@@ -26,9 +29,9 @@ what makes norm^2 / along this slope, in the units of the scores. Training chang
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,19 +56,23 @@ FloatArray = npt.NDArray[np.float32]
 class Reconstruction:
     """Parameters of codes that reconstruct vectors; float32, with a row or value per bit.
 
-    `start` (nbits, width) is W, whose signs the codes start from, `decoder` (nbits, width) is D, `field_bias` is -D o,
-    `gram` is D D^T and `pull` is p s. `digits` are the parts of the squared norm, 0 for other bits, and `middle` is
-    added to them. `groups` (nbits,) is int64 and counts from 0: neighboring bits with the same number are a group.
+    `start` (nbits, width) is W, whose signs the codes start from, `decoder` (nbits, width) is D and `origin` (width,)
+    is o. `field_bias` is -D o, `gram` is D D^T and `pull` is p s. `digits` are the parts of the squared norm, 0 for
+    other bits, and `middle` is added to them. `groups` (nbits,) is int64 and counts from 0: neighboring bits with the
+    same number are a group. With prefixes `field_bias`, `gram`, `pull` and `summed_decoder` (nbits, width) are the
+    sums of -D o, D D^T, p s and D over all lengths.
     """
 
     start: FloatArray
     decoder: FloatArray
+    origin: FloatArray
     field_bias: FloatArray
     gram: FloatArray
     digits: FloatArray
     middle: float
-    pull: float
+    pull: FloatArray
     groups: npt.NDArray[np.int64]
+    summed_decoder: FloatArray | None = None
 
     def activations(self, X: FloatArray) -> FloatArray:
         """Activations (n_samples, nbits), whose signs are the codes, of centered and scaled vectors."""
@@ -103,7 +110,7 @@ class Reconstruction:
     @property
     def n_tries(self) -> int:
         """Number of further searches, each after a change of some bits."""
-        return 0 if self.pull else N_TRIES
+        return 0 if self.pull.any() else N_TRIES
 
     def search(self, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Values of the first n bits of codes, and their fields; without a pull, after more tries."""
@@ -111,8 +118,8 @@ class Reconstruction:
 
     def goals(self, X: Any, n: int) -> tuple[Any, Any]:
         """Outputs of W for vectors, and fields of the first n bits while all are 0, in the library of the vectors."""
-        start = X @ self.start[:n].T
-        return start, X @ self.decoder[:n].T + self.pull * start + self.field_bias[:n]
+        start, decoder = X @ self.start[:n].T, self.decoder if self.summed_decoder is None else self.summed_decoder
+        return start, X @ decoder[:n].T + self.pull[:n] * start + self.field_bias[:n]
 
     def descend(
         self, X: FloatArray, n: int, bits: FloatArray | None = None, n_tries: int = 0
@@ -158,7 +165,11 @@ class Reconstruction:
     def norms(self, X: Any, bits: Any) -> Any:
         """Means of the squared norms of vectors and of their reconstructions, the latter minus that of o."""
         n = bits.shape[1]
-        squared = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
+        if self.summed_decoder is None:
+            squared = (bits * (bits @ self.gram[:n, :n] - 2 * self.field_bias[:n])).sum(axis=1)
+        else:
+            inside = bits @ self.decoder[:n]
+            squared = (inside * (inside + 2 * self.origin)).sum(axis=1)
         squared += (X**2).sum(axis=1)
         return squared * 0.5
 
@@ -321,8 +332,12 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         What centered samples are divided by.
     query_weight, query_bias : ndarray of shape (n_features, nbits) and (nbits,), float32
         The map of centered samples, not scaled ones, to real queries. There may be fewer bits than the search finds.
-    start, decoder, field_bias, gram, digits, middle, pull, groups : ndarray or float
+    start, decoder, origin, field_bias, gram, digits, middle, pull, groups, summed_decoder : ndarray, float or None
         See `Reconstruction`.
+    prefixes : ndarray of shape (n_prefixes,), int64, default=None
+        Lengths of the prefixes that have queries of their own, ascending.
+    prefix_weight, prefix_bias : ndarray of shape (n_features, sum of prefixes) and (sum of prefixes,), default=None
+        Their maps of queries, one after another.
     offset : ndarray of shape (n_features,), float64, default=None
         What is subtracted from features that are far from 0, before they become float32.
     unit_norm : bool, default=False
@@ -345,12 +360,17 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     query_bias: Annotated[FloatArray, Array("nbits")]
     start: Annotated[FloatArray, Array("n_found n_features")]
     decoder: Annotated[FloatArray, Array("n_found n_features")]
+    origin: Annotated[FloatArray, Array("n_features")]
     field_bias: Annotated[FloatArray, Array("n_found")]
     gram: Annotated[FloatArray, Array("n_found n_found")]
     digits: Annotated[FloatArray, Array("n_found")]
     middle: Annotated[float, Array("")]
-    pull: Annotated[float, Array("")]
+    pull: Annotated[FloatArray, Array("n_found")]
     groups: Annotated[npt.NDArray[np.int64], Array("n_found", "i", minimum=0)]
+    summed_decoder: Annotated[FloatArray, Array("n_found n_features")] | None = None
+    prefixes: Annotated[npt.NDArray[np.int64], Array("n_prefixes", "i", minimum=1)] | None = None
+    prefix_weight: Annotated[FloatArray, Array("n_features n_prefix_bits")] | None = None
+    prefix_bias: Annotated[FloatArray, Array("n_prefix_bits")] | None = None
     offset: Annotated[npt.NDArray[np.float64], Array("n_features")] | None = None
     unit_norm: Annotated[bool, Array("", "b")] = False
     image_shape: Annotated[npt.NDArray[np.int64], Array("n_axes", "i")] | None = None
@@ -371,8 +391,7 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     @property
     def model(self) -> Reconstruction:
         """Parameters of the search."""
-        arrays = self.start, self.decoder, self.field_bias, self.gram, self.digits
-        return Reconstruction(*arrays, self.middle, self.pull, self.groups)
+        return Reconstruction(**{field.name: getattr(self, field.name) for field in fields(Reconstruction)})
 
     def activations(self, X: npt.NDArray[Any]) -> FloatArray:
         """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
@@ -396,12 +415,28 @@ class ReconstructionFunction(_Queries, ArrayFunction):
             The errors; 0 for a sample that is the mean.
         """
         features, n_content = self.features(X), self.model.n_content
-        decoder, bits = self.decoder[:n_content], self.model.search(features, n_content)[0]
-        offset = np.linalg.lstsq(decoder, -self.field_bias[:n_content], rcond=None)[0]  # field_bias is -D o
+        bits, _ = self.model.search(features, n_content)
         squared = np.square(features).sum(axis=1, keepdims=True)
-        errors = np.square(features - bits @ decoder - offset).sum(axis=1, keepdims=True)
+        errors = np.square(features - bits @ self.decoder[:n_content] - self.origin).sum(axis=1, keepdims=True)
         relative: FloatArray = np.divide(errors, squared, out=np.zeros_like(errors), where=squared > 0)
         return relative
+
+    def first(self, nbits: int) -> Self:
+        """Function of the first bits, with the queries of the shortest prefix that has them all."""
+        shorter = super().first(nbits)
+        if self.prefixes is None:
+            return shorter
+        weight, bias = cast("FloatArray", self.prefix_weight), cast("FloatArray", self.prefix_bias)
+        ends, n_kept = np.cumsum([0, *self.prefixes]), int(np.searchsorted(self.prefixes, nbits))
+        changes: dict[str, Any] = {"prefixes": None, "prefix_weight": None, "prefix_bias": None}
+        if n_kept:
+            kept = slice(ends[n_kept])
+            changes = {"prefixes": self.prefixes[:n_kept].copy(), "prefix_bias": bias[kept].copy()}
+            changes["prefix_weight"] = weight[:, kept].copy(order="K")
+        if n_kept < len(self.prefixes):
+            own = slice(ends[n_kept], ends[n_kept] + nbits)
+            changes |= {"query_weight": weight[:, own].copy(order="K"), "query_bias": bias[own].copy()}
+        return replace(shorter, **changes)
 
     def uses_threads(self, n_samples: int) -> bool:
         """Whether so many samples may use threads, see :meth:`~skhash.functions.HashFunction.uses_threads`."""
@@ -431,8 +466,22 @@ class ReconstructionFunction(_Queries, ArrayFunction):
                 f"Got {function.scale} and {function.nbits} instead."
             )
         function.model.first_bits(len(function.digits))
+        function._check_prefixes()
         _check_image_shape(function.image_shape, len(function.mean))
         return function
+
+    def _check_prefixes(self) -> None:
+        """Raise ValueError unless the prefixes ascend, and each has a map of queries."""
+        if self.prefixes is None and self.prefix_weight is None and self.prefix_bias is None:
+            return
+        if self.prefixes is None or self.prefix_weight is None or self.prefix_bias is None:
+            raise ValueError("`function_` must have all or none of prefixes, prefix_weight and prefix_bias.")
+        n_values = len(self.prefix_bias)
+        if (np.diff(self.prefixes, append=self.nbits) <= 0).any() or self.prefixes.sum() != n_values:
+            raise ValueError(
+                f"`function_.prefixes` must ascend to less than {self.nbits} bits, and have {n_values} bits together. "
+                f"Got {self.prefixes.tolist()} instead."
+            )
 
 
 def _check_image_shape(image_shape: Any, n_features: int) -> None:

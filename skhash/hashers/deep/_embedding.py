@@ -63,7 +63,7 @@ class HeldOutQueries(BestEpoch):
 
     @torch.no_grad()
     def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
-        """Recall of the real queries, and that of their codes by Hamming distance."""
+        """Recall of the real queries, and that of their codes by Hamming distance; means with those of prefixes."""
         if self.n_queries == 0:
             return 0.0, 0.0
         if self._neighbors is None:
@@ -71,12 +71,18 @@ class HeldOutQueries(BestEpoch):
         vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
         samples = self._read(encoder.eval())
         scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
-        agreements = sign(encoder(samples)).cpu() @ sign(vectors).T
+        codes, others = sign(encoder(samples)).cpu(), sign(vectors)
+        reals = [scores, *(values.cpu() for values in encoder.prefix_scores(samples, vectors.to(samples.device)))]
+        lengths = (codes.shape[1], *encoder.prefixes)
         real, hamming = (
-            float((self._nearest(values)[:, :, None] == self._neighbors[:, None]).any(2).double().mean())
-            for values in (scores, agreements)
+            sum(map(self._recall, ranked)) / len(lengths)
+            for ranked in (reals, [codes[:, :n] @ others[:, :n].T for n in lengths])
         )
         return real, hamming
+
+    def _recall(self, scores: torch.Tensor) -> float:
+        found = self._nearest(scores)[:, :, None]
+        return float((found == self._neighbors[:, None]).any(2).double().mean())  # type: ignore[index]
 
     def _read(self, encoder: QueryEncoder) -> torch.Tensor:
         samples = encoder.read(self.train, self.own)
@@ -162,8 +168,11 @@ class EmbeddingObjective(Objective):
         queries, items = X[chosen], X[~chosen]
         similarities = encoder.similarities(queries, items, self.scores.metric)
         if self.items is None:
-            scores = encoder.query(queries) @ sign(encoder(items)).T
+            vectors = sign(encoder(items))
+            scores = encoder.query(queries) @ vectors.T
         else:
             vectors, offsets = (terms[indices[~is_query]].to(X.device) for terms in self.items)
             scores = self.scores.queries(encoder, queries) @ vectors.T - offsets
-        return neighbor_loss(similarities, scores, self.temperature) / (n_chosen + n_given)
+        ranked = [scores, *encoder.prefix_scores(queries, vectors)]
+        loss: torch.Tensor = sum(neighbor_loss(similarities, values, self.temperature) for values in ranked)  # type: ignore[assignment]
+        return loss / (len(ranked) * (n_chosen + n_given))

@@ -24,6 +24,10 @@ the direction whose error v e(k) falls most. v is its variance, and e(k) the err
 the best sums of k bits. A random rotation mixes the directions of equally many bits. From there the same steps
 alternate, and the bits of a direction are set together. (Bits by variance as in SAQ: Li et al., arXiv 2509.12086.)
 
+Prefixes of a code reconstruct x, too: each length l has D_l and o_l of its own, and the bits minimize the sum over the
+lengths of w_l (|x - r_l(b)|^2 + p s_l |W x - b|^2), in which only the first l bits count. The bits between two lengths
+start from a map of their own, of all directions, so that the bits of each prefix see all of x.
+
 A query q is nearest to the items with the largest
 
     <q, r(b)> - |x|^2 / 2
@@ -47,12 +51,13 @@ from skhash._validation import evenly_spaced
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, N_STEPS, Reconstruction, signs_of
 from skhash.hashers.shallow.linear import orthonormal_map
 
-N_ROUNDS = 3  # for each pull
+N_ROUNDS = 3  # for each pull; twice as many with prefixes
 N_SAMPLES_PER_BIT = 10  # or more, of a step with several bits per direction
 N_PART = 10_000  # largest number of samples of a step; the next steps have others
 N_ROTATIONS = 15
 EQUALIZED = -0.125  # e
 RIDGE = 0.01
+OF_PREFIX = 1 / 3  # weight of the error of a prefix; that of the whole code has 1
 #: w of a normal value of variance 1 that is a sum of 1 to 4 of them, each with a sign, and the errors of 0 to 4 bits
 SUMS = ((0.798,), (0.529, 0.982), (0.451, 0.748, 0.988), (0.296, 0.557, 0.709, 1.129))
 ERRORS = (1.0, 0.363, 0.117, 0.035, 0.0099)
@@ -94,25 +99,34 @@ def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
 
 
 def learn_reconstructions(
-    X: FloatArray, start: FloatArray, directions: FloatArray, n_digits: int, has_offset: bool, pulls: Sequence[float]
-) -> Iterator[Reconstruction]:
+    X: FloatArray,
+    start: FloatArray,
+    directions: FloatArray,
+    n_digits: int,
+    has_offset: bool,
+    pulls: Sequence[float],
+    prefixes: Sequence[int] = (),
+) -> Iterator[tuple[Reconstruction, list[FloatArray]]]:
     """Codes that reconstruct vectors, for one pull after another, from W = R F (nbits, width) and F.
 
-    The last `n_digits` bits tell a norm.
+    The last `n_digits` bits tell a norm. With each model there are the decoders of the prefixes.
     """
     n_content, parts = len(start) - n_digits, _parts(X)
+    lengths = (*prefixes, n_content)
     model: Any = None
     start, groups = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)]), np.arange(len(start))
     for pull in pulls:
-        for _ in range(N_ROUNDS):
+        for _ in range(2 * N_ROUNDS if prefixes else N_ROUNDS):
             part = next(parts)
             if model is None:
                 bits = signs_of(part @ start[:n_content].T)
             else:
                 bits, _ = model.descend(part, n_content)
-                start[:n_content] = _rotation(part @ directions.T, bits) @ directions
-            model = _regression(part, bits, start, groups, has_offset, pull)
-        yield model if n_digits == 0 else _with_digits(model, part, n_content)
+                values = part @ directions.T
+                for first, last in itertools.pairwise((0, *lengths)):
+                    start[first:last] = _rotation(values, bits[:, first:last]) @ directions
+            model, decoders = _regression(part, bits, start, groups, has_offset, pull, lengths)
+        yield model if n_digits == 0 else _with_digits(model, part, n_content), decoders[:-1]
 
 
 def learn_sums(
@@ -133,12 +147,12 @@ def learn_sums(
         decoder[place : place + n] = (weights[:, :, None] * directions[:, None]).reshape(n, X.shape[1])
         groups[place : place + n] = place + np.repeat(np.arange(len(chosen)), size)
         place += n
-    start, none = np.zeros_like(decoder), np.zeros(nbits, np.float32)
-    model = Reconstruction(start, decoder, none, decoder @ decoder.T, none, 0.0, 0.0, groups)
+    start, none, origin = np.zeros_like(decoder), np.zeros(nbits, np.float32), np.zeros(X.shape[1], np.float32)
+    model = Reconstruction(start, decoder, origin, none, decoder @ decoder.T, none, 0.0, none, groups)
     bits = None
     for _ in range(N_ROUNDS):
         bits, _ = model.descend(X, n_content, bits)
-        model = _regression(X, bits, start, groups, has_offset, 0.0)
+        model, _ = _regression(X, bits, start, groups, has_offset, 0.0, (n_content,))
     return model if n_digits == 0 else _with_digits(model, X, n_content)
 
 
@@ -156,20 +170,40 @@ def _regression(
     groups: npt.NDArray[np.int64],
     has_offset: bool,
     pull: float,
-) -> Reconstruction:
-    """Ridge regression of vectors on their codes."""
+    lengths: Sequence[int],
+) -> tuple[Reconstruction, list[FloatArray]]:
+    """Ridge regressions of vectors on the first bits of their codes, one per length, and the decoders."""
     n_samples, n_content = bits.shape
     codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)]) if has_offset else bits
     products = (codes.T @ codes).astype(np.float64)
     products[np.arange(n_content), np.arange(n_content)] += RIDGE * n_samples
-    solution = np.linalg.solve(products, (codes.T @ X).astype(np.float64))
-    offset = solution[-1] if has_offset else np.zeros(X.shape[1])
-    decoder = np.zeros((len(start), X.shape[1]))
-    decoder[:n_content] = solution[:n_content]
-    bias, gram = (values.astype(np.float32) for values in (-decoder @ offset, decoder @ decoder.T))
-    pull *= float(np.square(decoder).sum()) / n_content
-    none = np.zeros(len(start), np.float32)
-    return Reconstruction(start.copy(), decoder.astype(np.float32), bias, gram, none, 0.0, pull, groups)
+    targets = (codes.T @ X).astype(np.float64)
+    bias, gram, pulls = np.zeros(len(start)), np.zeros((len(start), len(start))), np.zeros(len(start))
+    decoders, origin = [], np.zeros(X.shape[1])
+    for length in lengths:
+        kept = np.r_[:length, n_content : codes.shape[1]]
+        solution = np.linalg.solve(products[np.ix_(kept, kept)], targets[kept])
+        origin = solution[-1] if has_offset else origin
+        decoder = np.zeros((len(start), X.shape[1]))
+        decoder[:length] = solution[:length]
+        weight = 1.0 if length == n_content else OF_PREFIX
+        bias, gram = bias - weight * (decoder @ origin), gram + weight * (decoder @ decoder.T)
+        pulls[:length] += weight * pull * float(np.square(decoder).sum()) / length
+        decoders.append(decoder)
+    summed = None if len(decoders) == 1 else (OF_PREFIX * sum(decoders[:-1]) + decoder).astype(np.float32)
+    model = Reconstruction(
+        start=start.copy(),
+        decoder=decoder.astype(np.float32),
+        origin=origin.astype(np.float32),
+        field_bias=bias.astype(np.float32),
+        gram=gram.astype(np.float32),
+        digits=np.zeros(len(start), np.float32),
+        middle=0.0,
+        pull=pulls.astype(np.float32),
+        groups=groups,
+        summed_decoder=summed,
+    )
+    return model, [decoder[:length].astype(np.float32) for decoder, length in zip(decoders, lengths, strict=True)]
 
 
 def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:

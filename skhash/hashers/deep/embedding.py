@@ -21,7 +21,7 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from sklearn.callback import with_callbacks
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, check_queries, evenly_spaced
+from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, as_count, check_queries, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -63,7 +63,7 @@ _MOST_BITS = 2.0  # per direction, of codes without bits by variance
 _N_MORE_DIGITS = 2  # of the norm, with bits by variance
 _PULLS = (1.0, 2.0, 0.5, 0.25)  # of codes that also suit the Hamming distance; held-out queries choose
 _QUERY_RATE = 3  # factor of the learning rate if only the map of the queries is learned
-_UNUSED = ("decoder", "field_bias", "gram", "digits", "groups")  # weights of codes that do not reconstruct
+_UNUSED = ("decoder", "field_bias", "gram", "digits", "pull", "groups")  # weights of codes that do not reconstruct
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
@@ -94,6 +94,10 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
+    prefixes : sequence of int, default=()
+        Lengths of prefixes that should be good codes, too, ascending and shorter than `nbits`: :meth:`prefix` cuts
+        the codes without another fit. Each has real queries of its own. See :ref:`prefixes`. The codes must reconstruct
+        the items, see the notes, so `backbone`, `affinity`, `smoothing` and `factors` must have their defaults.
     {shared parameters}
 
     Attributes
@@ -159,6 +163,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         "affinity": [StrOptions({"auto"}), callable, None],
         "hamming": ["boolean"],
         "factors": ["boolean"],
+        "prefixes": ["array-like"],
     }
     del _parameter_constraints["augment"]
 
@@ -192,6 +197,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         temperature: float = 0.25,
         hamming: bool = True,
         factors: bool = False,
+        prefixes: Sequence[int] = (),
         **shared: Unpack[SharedParameters],
     ) -> None:
         super().__init__(nbits, **shared)
@@ -199,6 +205,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         self.temperature = temperature
         self.hamming = hamming
         self.factors = factors
+        self.prefixes = prefixes
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -433,10 +440,15 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
             zip(("query_weight", "query_bias"), layer, strict=True)
         )
         fields |= {"offset": offset, "unit_norm": unit_norm, "image_shape": image_shape}
+        if encoder.prefixes:
+            weight, bias = (part.detach().numpy() for part in encoder.prefix_queries.parameters())
+            fields["prefixes"] = np.array(encoder.prefixes)
+            fields["prefix_weight"], fields["prefix_bias"] = as_layer(weight / scale, bias)
         return ReconstructionFunction(mean=mean, scale=float(scale), **fields)
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
+        self._fixed["prefixes"] = self.prefixes
         if self.input_dropout is None and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
@@ -458,6 +470,27 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         super()._check_options()
         if self.factors:
             self._check_factors()
+        if len(self.prefixes):
+            self._check_prefixes()
+
+    def _check_prefixes(self) -> None:
+        """Raise ValueError for prefixes that do not ascend, or of codes that do not reconstruct the items."""
+        lengths = [as_count(n, "prefixes") for n in self.prefixes]
+        most = self.nbits - self._n_bits_of_norm()
+        if sorted(set(lengths)) != lengths or lengths[-1] >= most:
+            raise ValueError(
+                f"`prefixes` must be ascending numbers of bits below {most}, the bits of {self.nbits} that do not tell "
+                f"a norm. Got {self.prefixes} instead."
+            )
+        if self._supervised or self.backbone is not None or self.smoothing or self.factors or self.nbits < _N_MIN_BITS:
+            raise ValueError(
+                f"`prefixes` must be () unless the codes reconstruct the items: `nbits` at least {_N_MIN_BITS}, and no "
+                f"`backbone`, `affinity`, `smoothing` or `factors`. Got {self.prefixes} instead."
+            )
+
+    def _n_bits_of_norm(self) -> int:
+        """Largest number of the last bits that tell a norm."""
+        return 0 if self.factors else min(self._n_digits[self.metric], self.nbits // _BITS_PER_DIGIT)
 
     def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
         return self._factors(X) if self.factors else None
@@ -505,13 +538,34 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         super()._cut(nbits)
         if not self.weights_["reconstructs"]:
             self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
+        if len(self.prefixes):
+            self._cut_prefixes(nbits)
+
+    def _cut_prefixes(self, nbits: int) -> None:
+        """Take the queries of the shortest prefix that has all bits, and keep those of shorter ones."""
+        shorter = [n for n in self.prefixes if n < nbits]
+        first, is_own = sum(shorter), len(shorter) < len(self.prefixes)
+        for part in ("weight", "bias"):
+            rows = self.weights_.pop(f"prefix_queries.{part}")
+            if is_own:
+                self.weights_[f"queries.{part}"] = rows[first : first + nbits].copy()
+            if shorter:
+                self.weights_[f"prefix_queries.{part}"] = rows[:first].copy()
+        self.prefixes = type(self.prefixes)(shorter) if isinstance(self.prefixes, list | tuple) else tuple(shorter)
+        self._fixed = self._fixed | {"prefixes": self.prefixes}
 
     def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
         from skhash.hashers.deep.query_encoder import QueryEncoder
 
-        return QueryEncoder(*args, unit_norm=self.metric == "cosine", n_kept=self.nbits, **options)
+        return QueryEncoder(
+            *args, unit_norm=self.metric == "cosine", n_kept=self.nbits, prefixes=tuple(self.prefixes), **options
+        )
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
+        if len(self.prefixes) and "_queries" not in vars(self):  # only `fit` learns codes that reconstruct
+            raise ValueError(
+                f"`prefixes` must be () for partial_fit without fit. Got {self.prefixes} instead. Call fit first."
+            )
         if self.metric == "cosine" and encoder.offset is not None:
             n_far = int(encoder.offset[0].count_nonzero())
             warnings.warn(
@@ -624,9 +678,18 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         return kept
 
     def _maps(self, encoder: Any, features: Any, principal: Any, rng: np.random.Generator) -> Iterator[Any]:
-        """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned."""
+        """Set both maps of the encoder to ITQ, and to maps of few or many directions, which are returned.
+
+        With prefixes there is one map of many directions for the bits of each, so that the first bits see them all.
+        """
         seed = int(rng.integers(np.iinfo(np.int32).max))
         most = len(principal)
+        if len(self.prefixes):
+            directions, draws = scaled_directions(features, principal, EQUALIZED), np.random.RandomState(seed)
+            lengths = np.diff([0, *self.prefixes, self.nbits])
+            encoder.set_maps(np.vstack([learn_map(features, directions, int(n), draws) for n in lengths]))
+            yield directions
+            return
         numbers = sorted({min(most, self.nbits // part) for part in (1, 2, 4)}, reverse=True)
         for n, power in [(most, 0.0), *((n, EQUALIZED) for n in numbers)]:
             directions = scaled_directions(features, principal[:n], power)
@@ -640,33 +703,34 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         """Set the encoder to codes that reconstruct the features, of each model, and at last to its maps alone."""
         maps = copy.deepcopy(encoder.state_dict())
         start = encoder.hash.weight.detach().cpu().numpy().copy()
-        n_digits = 0 if self.factors else min(self._n_digits[self.metric], self.nbits // _BITS_PER_DIGIT)
+        n_digits = self._n_bits_of_norm()
         shift = encoder.decoder.new_zeros(encoder.decoder.shape[1])
         if self.metric == "inner" and not self.factors:  # queries are centered, but not in the inner product
             shift = encoder.center(self.input_shape_)
-        for model in self._models(features, start, principal, directions, n_digits, rng):
-            encoder.set_reconstruction(model, shift, tells_norm=not n_digits or model.digits.any())
+        for model, decoders in self._models(features, start, principal, directions, n_digits, rng):
+            encoder.set_reconstruction(model, decoders, shift, tells_norm=not n_digits or model.digits.any())
             yield
-        encoder.load_state_dict(maps)
-        yield
+        if not len(self.prefixes):
+            encoder.load_state_dict(maps)
+            yield
 
     def _models(
         self, features: Any, start: Any, principal: Any, directions: Any, n_digits: int, rng: np.random.Generator
-    ) -> Iterator[Reconstruction]:
-        """Learn codes that reconstruct the features.
+    ) -> Iterator[tuple[Reconstruction, list[Any]]]:
+        """Learn codes that reconstruct the features, with the decoders of their prefixes.
 
         For the Hamming distance there are some of each pull, with and without digits of the norm. For real queries
         there are those without a pull, and those with bits by variance.
         """
-        has_offset = not self.factors
+        has_offset, prefixes = not self.factors, self.prefixes
         if self._for_hamming:
             for n in dict.fromkeys((n_digits, 0)):
-                yield from learn_reconstructions(features, start, directions, n, has_offset, _PULLS)
+                yield from learn_reconstructions(features, start, directions, n, has_offset, _PULLS, prefixes)
             return
         rate = (self.nbits - n_digits) / len(principal)
-        if rate <= _MOST_BITS or rate > MAX_GROUP_SIZE:
-            yield from learn_reconstructions(features, start, directions, n_digits, has_offset, (0.0,))
-        if rate <= MAX_GROUP_SIZE:
+        if len(prefixes) or rate <= _MOST_BITS or rate > MAX_GROUP_SIZE:
+            yield from learn_reconstructions(features, start, directions, n_digits, has_offset, (0.0,), prefixes)
+        if not len(prefixes) and rate <= MAX_GROUP_SIZE:
             seed = np.random.RandomState(rng.integers(np.iinfo(np.int32).max))
             n = min(n_digits + _N_MORE_DIGITS, self.nbits // _BITS_PER_DIGIT) if n_digits else 0
-            yield learn_sums(features, principal, self.nbits, n, has_offset, seed)
+            yield learn_sums(features, principal, self.nbits, n, has_offset, seed), []

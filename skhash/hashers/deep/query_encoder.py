@@ -1,5 +1,6 @@
 """An encoder with two maps, for training: one for items, which become codes, and one for real queries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from skhash.hashers.deep._initial_maps import compute_activations
 from skhash.hashers.deep._objectives import sign
 
 #: buffers of a :class:`QueryEncoder` whose codes reconstruct the items
-RECONSTRUCTION = ("decoder", "field_bias", "gram", "digits", "middle", "pull", "groups")
+RECONSTRUCTION = ("decoder", "origin", "field_bias", "gram", "digits", "middle", "pull", "groups", "summed_decoder")
 #: what a :class:`QueryEncoder` has beside an encoder, and the offset
 QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "offset", *RECONSTRUCTION}
 
@@ -32,28 +33,42 @@ QUERY_STATE = {"queries.weight", "queries.bias", "unit_norm", "reconstructs", "o
 class QueryEncoder(Encoder):
     """Encoder with a second linear layer, for real queries, and optionally codes that reconstruct the items.
 
-    Only the first `n_kept` bits of codes that reconstruct, and their queries, are returned; None returns all.
+    Only the first `n_kept` bits of codes that reconstruct, and their queries, are returned; None returns all. Prefixes
+    of these lengths have queries of their own.
     """
 
     unit_norm: torch.Tensor
     reconstructs: torch.Tensor
 
-    def __init__(self, *args: Any, unit_norm: bool = False, n_kept: int | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        unit_norm: bool = False,
+        n_kept: int | None = None,
+        prefixes: Sequence[int] = (),
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self.queries = nn.Linear(self.hash.in_features, n_kept or self.hash.out_features)
         nn.init.zeros_(self.queries.bias)
+        self.prefixes = tuple(prefixes)
+        if prefixes:  # one map after another
+            self.prefix_queries = nn.Linear(self.hash.in_features, sum(prefixes))
+            nn.init.zeros_(self.prefix_queries.bias)
         self.unit_norm = nn.Buffer(torch.tensor(float(unit_norm)))
         if unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
         width, nbits = self.hash.in_features, self.hash.out_features
         self.reconstructs = nn.Buffer(torch.tensor(0.0))  # 1 if the buffers of `RECONSTRUCTION` are learned
         self.decoder = nn.Buffer(torch.zeros(nbits, width))
+        self.origin = nn.Buffer(torch.zeros(width))
         self.field_bias = nn.Buffer(torch.zeros(nbits))
         self.gram = nn.Buffer(torch.zeros(nbits, nbits))
         self.digits = nn.Buffer(torch.zeros(nbits))
         self.middle = nn.Buffer(torch.tensor(0.0))
-        self.pull = nn.Buffer(torch.tensor(0.0))
+        self.pull = nn.Buffer(torch.zeros(nbits))
         self.groups = nn.Buffer(torch.arange(nbits))
+        self.summed_decoder = nn.Buffer(torch.zeros(0, width))  # it has as many rows as `decoder` with prefixes
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Activations of items, see :meth:`skhash.engine.Encoder.forward`. Codes that reconstruct have no gradient."""
@@ -65,10 +80,12 @@ class QueryEncoder(Encoder):
         return torch.from_numpy(activations).to(X.device)
 
     def _reconstruction(self) -> Reconstruction:
-        tensors = (self.hash.weight, self.decoder, self.field_bias, self.gram, self.digits, self.groups)
-        start, decoder, field_bias, gram, digits, groups = (tensor.detach().cpu().numpy() for tensor in tensors)
-        middle, pull = self.middle.item(), self.pull.item()
-        return Reconstruction(start, decoder, field_bias, gram, digits, middle, pull, groups)
+        arrays = {name: getattr(self, name).detach().cpu().numpy() for name in RECONSTRUCTION if name != "middle"}
+        summed = arrays.pop("summed_decoder")
+        start = self.hash.weight.detach().cpu().numpy()
+        return Reconstruction(
+            start, middle=self.middle.item(), summed_decoder=summed if len(summed) else None, **arrays
+        )
 
     @torch.no_grad()
     def set_maps(self, weight: Any) -> None:
@@ -76,14 +93,19 @@ class QueryEncoder(Encoder):
         weight = torch.as_tensor(weight)
         self.hash.weight.copy_(weight)
         self.queries.weight.copy_(weight)
+        if self.prefixes:
+            self.prefix_queries.weight.copy_(torch.cat([weight[:n] for n in self.prefixes]))
 
     @torch.no_grad()
-    def set_reconstruction(self, model: Reconstruction, shift: torch.Tensor, tells_norm: bool) -> None:
+    def set_reconstruction(
+        self, model: Reconstruction, decoders: list[Any], shift: torch.Tensor, tells_norm: bool
+    ) -> None:
         """Use codes that reconstruct the outputs of the backbone, and matching real queries plus `shift` (width,).
 
-        If the codes tell no norm, the mean of the decoder and the map of the items finds more than the decoder.
+        If the codes tell no norm, the mean of the decoder and the map of the items finds more than the decoder. Those
+        of prefixes, whose decoders are given, tell none.
         """
-        for name in RECONSTRUCTION:
+        for name in RECONSTRUCTION[:-1]:
             buffer = getattr(self, name)
             buffer.copy_(torch.as_tensor(getattr(model, name)))
         self.hash.weight.copy_(torch.from_numpy(model.start))
@@ -95,11 +117,22 @@ class QueryEncoder(Encoder):
         self.queries.weight.copy_(directions)
         self.queries.bias.copy_(directions @ shift - self.digits / (2 * scale))
         self.reconstructs.fill_(1.0)
+        if model.summed_decoder is not None:
+            self.summed_decoder = nn.Buffer(torch.as_tensor(model.summed_decoder).to(self.decoder.device))
+            maps = [torch.as_tensor(decoder).to(self.decoder.device) for decoder in decoders]
+            weight = torch.cat([(D / D.square().sum(1).mean() + self.hash.weight[: len(D)]) / 2 for D in maps])
+            self.prefix_queries.weight.copy_(weight)
+            self.prefix_queries.bias.copy_(weight @ shift)
 
     def activation_scale(self) -> torch.Tensor:
         """About the mean square of the activations; the decoder is divided by it for queries."""
-        scale: torch.Tensor = activation_scale(self.gram)
+        scale: torch.Tensor = activation_scale(self.decoder @ self.decoder.T if len(self.summed_decoder) else self.gram)
         return scale
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **options: Any) -> Any:
+        """Load weights; those of codes with prefixes have a sum of decoders."""
+        self.summed_decoder = nn.Buffer(torch.empty_like(state_dict["summed_decoder"], device=self.decoder.device))
+        return super().load_state_dict(state_dict, *args, **options)
 
     def read(self, X: Any, indices: slice | npt.NDArray[np.int64]) -> torch.Tensor:
         """Some samples as a tensor, see :meth:`skhash.engine.Encoder.read`."""
@@ -130,6 +163,13 @@ class QueryEncoder(Encoder):
         """Real queries of shape (n, nbits) of samples that :meth:`read` returned."""
         queries: torch.Tensor = self.queries(self.features(X))
         return queries
+
+    def prefix_scores(self, X: torch.Tensor, codes: torch.Tensor) -> list[torch.Tensor]:
+        """Scores (n, n_items) of the real queries of each prefix with items, whose codes are -1 and 1."""
+        if not self.prefixes:
+            return []
+        parts = self.prefix_queries(self.features(X)).split(self.prefixes, 1)
+        return [queries @ codes[:, :n].T for queries, n in zip(parts, self.prefixes, strict=True)]
 
     def similarities(self, queries: torch.Tensor, items: torch.Tensor, metric: str) -> torch.Tensor:
         """Similarities (n_queries, n_items) of the vectors, up to a constant per query; larger is nearer."""
