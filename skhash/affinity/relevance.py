@@ -281,14 +281,14 @@ class Relevance:
             taken._kept = _part(self._kept[0], rows, rows if is_one_set and columns is None else columns), self._kept[1]
         return taken
 
-    def keep_levels(self, n_pairs: int) -> None:
+    def keep_levels(self, pairs: float) -> None:
         """Compute the levels of all pairs now, if that is faster than computing so many pairs in batches.
 
         It changes no level. Only distances of vectors take long enough, and only few samples have room for all pairs.
 
         Parameters
         ----------
-        n_pairs : int
+        pairs : float
             Number of pairs in all batches together.
 
         Examples
@@ -296,12 +296,12 @@ class Relevance:
         >>> from skhash.affinity import DistanceAffinity, Relevance
         >>> affinity = DistanceAffinity(percentiles=(50,), levels=(1,))
         >>> relevance = Relevance.of([[0.0], [1.0], [5.0]], affinity)
-        >>> relevance.keep_levels(n_pairs=90)
+        >>> relevance.keep_levels(pairs=90)
         >>> relevance.take([0, 2]).levels()[0].tolist()
         [[1, 0], [0, 1]]
         """
         n_rows, n_columns = self.shape
-        has_room = max(self.shape) <= _N_MAX_KEPT and n_rows * n_columns <= n_pairs
+        has_room = max(self.shape) <= _N_MAX_KEPT and n_rows * n_columns <= pairs
         if type(self.affinity) is DistanceAffinity and has_room and self._kept is None:
             parts, levels = [], np.zeros(0)
             for batch in gen_batches(n_rows, 1000):
