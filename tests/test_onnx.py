@@ -136,6 +136,16 @@ def test_a_search_finds_the_same_codes(kind, tmp_path):
     np.testing.assert_allclose(activations[is_equal], expected[is_equal], rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
+def test_prefixes_are_exported_with_their_queries(tmp_path):
+    whole = EmbeddingHasher(128, metric="euclidean", prefixes=(32, 64), n_epochs=1, random_state=0).fit(X[:600])
+    for hasher in (whole, whole.prefix(64)):
+        _, bits, _ = run(hasher, tmp_path / "codes.onnx", X[:200])
+        assert (bits == hasher.transform(X[:200])).all(axis=1).mean() > 0.98
+        (queries,) = run(hasher, tmp_path / "queries.onnx", X[:200], queries=True)
+        expected = hasher.project_queries(X[:200])
+        np.testing.assert_allclose(queries, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
 def test_searches_of_all_kinds_are_exported(exported, tmp_path):
     few = EmbeddingHasher(32, n_epochs=1, factors=True, random_state=0).fit(X[:600])
     many = EmbeddingHasher(192, n_epochs=1, hamming=False, random_state=0).fit(X[:600])
