@@ -7,7 +7,8 @@
 
 FOLDER has the vectors of the sets as in neighbors.py, whose splits these are, with 20,000 items at most. Of each method
 there is one fit of 384 bits, as many as there are dimensions, and one of each shorter length. "embedding-prefixes" is
-EmbeddingHasher(384, prefixes=(64, 128, 256)), beside the same fits of each length.
+EmbeddingHasher(384, prefixes=(64, 128, 256)), and "embedding-two-prefixes" has (128, 256), beside the same fits of each
+length.
 The results are in experiments/results/prefixes.json, the table in prefixes.md.
 """
 
@@ -27,8 +28,8 @@ NBITS = 384
 LENGTHS = (64, 128, 256)
 N_ITEMS = 20_000
 SETS = {"text": "text", "wordnet": "WordNet"}
-WITH_PREFIXES = "embedding-prefixes"
-KINDS = ("lsh", "pca", "itq", "embedding", WITH_PREFIXES)
+WITH_PREFIXES = {"embedding-prefixes": LENGTHS, "embedding-two-prefixes": LENGTHS[1:]}
+KINDS = ("lsh", "pca", "itq", "embedding", *WITH_PREFIXES)
 KEYS = ("set", "method", "nbits", "fitted_nbits", "seed")
 
 
@@ -44,17 +45,22 @@ def measure(name, method, seed):
     """Results of the prefixes of a long code, and of codes of their lengths."""
     vectors, _ = vectors_of(name, seed, N_ITEMS)
     parameters = {"metric": vectors.metric} if method.startswith("embedding") else {}
-    if method == WITH_PREFIXES:
-        parameters["prefixes"] = LENGTHS
-    lengths = (NBITS,) if method == WITH_PREFIXES else (*LENGTHS, NBITS)
-    kind = method.removesuffix("-prefixes")
-    fitted = {n: make_hasher(kind, n, seed, "auto", **parameters).fit(vectors.items) for n in lengths}
+    prefixes = WITH_PREFIXES.get(method, ())
+    if prefixes:
+        parameters["prefixes"] = prefixes
+    lengths = (NBITS,) if prefixes else (*LENGTHS, NBITS)
+    fitted = {n: make_hasher(own_fit(method), n, seed, "auto", **parameters).fit(vectors.items) for n in lengths}
     hashers = {(n, n): hasher for n, hasher in fitted.items()}
-    hashers |= {(n, NBITS): fitted[NBITS].prefix(n) for n in LENGTHS}
+    hashers |= {(n, NBITS): fitted[NBITS].prefix(n) for n in prefixes or LENGTHS}
     return [
         {"set": name, "method": method, "nbits": nbits, "fitted_nbits": n, "seed": seed} | recalls(hasher, vectors)
         for (nbits, n), hasher in sorted(hashers.items())
     ]
+
+
+def own_fit(method):
+    """Method that is fitted to each length by itself."""
+    return "embedding" if method in WITH_PREFIXES else method
 
 
 def make_table(results):
@@ -66,13 +72,18 @@ def make_table(results):
     means = {key: f"{np.mean(found):.3f}" for key, found in values.items()}
     lines = [["data", "method", "search", *(f"{n} bits" for n in LENGTHS), f"{NBITS} bits"]]
     for name, method, search in itertools.product(SETS, KINDS, ("hamming", "real")):
-        own = method.removesuffix("-prefixes")
+        own, prefixes = own_fit(method), WITH_PREFIXES.get(method, ())
         if (name, method, NBITS, NBITS, search) in means:
-            cells = [f"{means[name, method, n, NBITS, search]} ({means[name, own, n, n, search]})" for n in LENGTHS]
+            cells = [
+                f"{means[name, method, n, NBITS, search]} ({means[name, own, n, n, search]})"
+                if (name, method, n, NBITS, search) in means
+                else ""
+                for n in LENGTHS
+            ]
             whole = means[name, method, NBITS, NBITS, search]
-            if method == WITH_PREFIXES:
+            if prefixes:
                 whole += f" ({means[name, own, NBITS, NBITS, search]})"
-            title = METHODS[own].class_name + (f", prefixes={LENGTHS}" if method == WITH_PREFIXES else "")
+            title = METHODS[own].class_name + (f", prefixes={prefixes}" if prefixes else "")
             lines.append([SETS[name], title, search, *cells, whole])
     return as_markdown(lines) + "\n"
 
