@@ -63,8 +63,8 @@ def test_weighted_and_given_distances_count_the_same_ties(kind):
 def counted_by_numpy(queries, codes, level_index, n_levels):
     """Counts of bits, by the level of each pair."""
     nbits, n_queries = queries.shape[1], len(queries)
-    q, c = queries.astype(float), codes.T.astype(float)  # products of floats are quick, and exact for small integers
-    distances = (nbits - q @ c - (1 - q) @ (1 - c)).astype(np.int64)
+    q, c = queries.astype(np.float32), codes.astype(np.float32)  # products are quick, and exact for small integers
+    distances = (q.sum(axis=1, keepdims=True) + c.sum(axis=1) - 2 * (q @ c.T)).astype(np.int64)
     cells = (np.arange(n_queries)[:, None] * (nbits + 1) + distances) * n_levels + level_index
     return np.bincount(cells.ravel(), minlength=n_queries * (nbits + 1) * n_levels).reshape(n_queries, nbits + 1, -1)
 
@@ -170,10 +170,10 @@ def test_short_codes_of_many_items_are_counted_by_tables(nbits, n_classes):
     codes[0], codes[1] = 0, 1  # the largest distance
 
     def affinity(a, b):
-        return np.maximum(2 - abs(a[:, None] - b), 0)
+        return np.maximum(2 - abs(a.astype(np.int8)[:, None] - b.astype(np.int8)), 0)
 
     H = relevance_histogram(codes[:n_queries], codes, y[:n_queries], y, affinity=affinity)
-    level_index = np.searchsorted(H.levels, affinity(y[:n_queries], y))
+    level_index = np.searchsorted(H.levels, [0, 1, 2])[affinity(y[:n_queries], y)]
     assert_array_equal(H.counts, counted_by_numpy(codes[:n_queries], codes, level_index, len(H.levels)))
 
 
