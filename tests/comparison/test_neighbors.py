@@ -208,9 +208,10 @@ def test_truth_is_the_largest_inner_products(by_product):
     ],
 )
 def test_baselines_rank_by_inner_products(by_product, name, nbits, recall):
-    values, _ = evaluate_method(name, nbits, 0, by_product)
+    values, baseline = evaluate_method(name, nbits, 0, by_product)
     assert values[REAL_METRICS[0]] > recall
-    index = fitted(name, nbits, by_product, metric="inner")
+    is_hasher = hasattr(baseline, "encode")
+    index = fitted(name, nbits, by_product, metric="inner") if is_hasher else baseline  # some are slow to train
     products = by_product.queries.astype(float) @ by_product.items.T
     estimates = -distances_from(index.search, by_product)
     for query in range(3):
