@@ -294,7 +294,7 @@ def test_groups_are_confirmed_by_vectors(metric, mapped, tmp_path):
 
 
 def test_many_equal_codes_come_in_blocks():
-    n = 10_000
+    n = 3000
     bits = np.zeros((n + 2, 64), np.uint8)
     bits[n:, :9] = 1
     index = HammingNeighbors().fit(bits)
