@@ -357,10 +357,13 @@ def shifted_queries(n_items=1500):
 @pytest.mark.parametrize("options", [{}, {"backbone": "mlp"}])
 def test_queries_train_a_map_that_finds_more(options):
     X, given, queries = shifted_queries()
-    hasher = EmbeddingHasher(16, metric="euclidean", batch_size=500, n_epochs=40, learning_rate=3e-3, random_state=0)
+    hasher = EmbeddingHasher(16, metric="euclidean", batch_size=500, n_epochs=15, learning_rate=3e-3, random_state=0)
     plain, learned = (clone(hasher).set_params(**options).fit(X, queries=values) for values in (None, given))
     assert recall(learned, X, queries) > recall(plain, X, queries) + 0.004
-    without = EmbeddingHasher(16, n_epochs=2, random_state=0)
+
+
+def test_no_queries_are_none():
+    X, without = shifted_queries(400)[0], EmbeddingHasher(16, n_epochs=2, random_state=0)
     assert_array_equal(without.fit(X).project(X), without.fit(X, queries=None).project(X))
 
 
