@@ -111,7 +111,7 @@ def test_searches_are_exported_by_their_best_estimator(tmp_path):
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "inner"])
 def test_real_queries_are_the_same(metric, tmp_path):
-    hasher = EmbeddingHasher(32, metric=metric, random_state=0).fit(X[:600])
+    hasher = EmbeddingHasher(32, metric=metric, n_epochs=2, random_state=0).fit(X[:600])
     (queries,) = run(hasher, tmp_path / "m.onnx", X[600:800], queries=True)
     expected = hasher.project_queries(X[600:800])
     np.testing.assert_allclose(queries, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

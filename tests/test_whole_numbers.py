@@ -312,7 +312,7 @@ SMALL = {
 def test_hashers_take_whole_numbers_of_numpy(name, kind):
     Hasher = getattr(hashers, name)
     by_column = issubclass(Hasher, ColumnGenerationHasher)  # each bit takes long
-    others = {"nbits": 2} if by_column else {}
+    others = {"nbits": 2} if by_column else {"n_epochs": 2}
 
     def codes_of(parameter, value):
         more = {"objective": "ndcg"} if by_column and parameter == "k" else {}
