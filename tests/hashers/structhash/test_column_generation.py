@@ -262,7 +262,7 @@ def test_codes_do_not_depend_on_the_order_in_memory(Hasher):
     X[:, 3] *= 50
     y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
     by_features = np.asfortranarray(X)  # as in a data frame
-    codes = (Hasher(12, random_state=0).fit(samples, y).encode(X) for samples in (X, by_features))
+    codes = (Hasher(8, random_state=0).fit(samples, y).encode(X) for samples in (X, by_features))
     assert_array_equal(*codes)
 
 
