@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -37,6 +38,11 @@ def make_results(values, nbits=16):
         for method, of_method in values.items()
         for seed, of_queries in enumerate(of_method)
     ]
+
+
+def few_draws():
+    """Context manager: a tenth of the samples and sign flips, where neither decides what is tested."""
+    return patch.multiple("skhash.comparison.differences", _N_DRAWS=999, _N_FLIPS=999)
 
 
 def draw(rng, shift, n=(7, 5)):
@@ -153,8 +159,9 @@ def test_draws_depend_on_the_seed_alone():
 @pytest.mark.slow
 def test_the_size_of_the_test_and_the_cover_of_intervals_are_as_stated():
     rng = np.random.default_rng(0)
-    trials = [find_differences(make_results({"a": draw(rng, 0, (60, 40)), "b": draw(rng, 0, (60, 40))}), "ap", "a")
-              for _ in range(2000)]  # fmt: skip
+    with few_draws():
+        trials = [find_differences(make_results({"a": draw(rng, 0, (60, 40)), "b": draw(rng, 0, (60, 40))}), "ap", "a")
+                  for _ in range(2000)]  # fmt: skip
     assert np.mean([each.is_significant for (each,) in trials]) == pytest.approx(0.05, abs=0.01)
     assert np.mean([each.low <= 0 <= each.high for (each,) in trials]) == pytest.approx(0.95, abs=0.015)
 
@@ -167,7 +174,8 @@ def folder(tmp_path_factory):
     """Files of skhash compare with the formats."""
     folder = tmp_path_factory.mktemp("formats")
     options = ["--metrics", ",".join(METRICS), "--methods", "itq,lsh,pca", "--bits", "8,16", "--seeds", "2"]
-    assert main(["compare", "digits", *options, "--out", str(folder), "--format", "latex,csv"]) == 0
+    with few_draws():
+        assert main(["compare", "digits", *options, "--out", str(folder), "--format", "latex,csv"]) == 0
     return folder
 
 
@@ -178,7 +186,8 @@ def test_csv_has_the_metrics_that_were_asked_for(folder):
         (result.method, result.nbits, metric) for result in results for metric in METRICS
     }
     assert len(lines) == 24
-    found = {metric: find_differences(results, metric) for metric in METRICS}
+    with few_draws():
+        found = {metric: find_differences(results, metric) for metric in METRICS}
     for line in lines:
         key = line["method"], int(line["nbits"])
         values = [result[line["metric"]] for result in results if (result.method, result.nbits) == key]
@@ -222,14 +231,15 @@ def test_tables_show_tie_ranges():
 
 def test_reports_have_the_differences(folder, tmp_path):
     results = read_results(folder)
-    write_report(tmp_path, results, baseline="lsh")
+    with few_draws():
+        write_report(tmp_path, results, baseline="lsh")
+        assert main(["report", str(folder), "--format", "csv", "--baseline", "pca"]) == 0
     markdown = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "| itq    | 16   | lsh     | +" in markdown
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h3>Differences over queries</h3>" in page
     assert "718 queries, 2 splits." in page
     assert not (tmp_path / "results.csv").exists()
-    assert main(["report", str(folder), "--format", "csv", "--baseline", "pca"]) == 0
     assert ",pca," in (folder / "results.csv").read_text(encoding="utf-8")
 
 
