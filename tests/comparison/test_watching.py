@@ -7,6 +7,7 @@ import time
 from functools import partial
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 from skhash._progress import LiveLine
@@ -24,9 +25,17 @@ class Terminal(io.StringIO):
         return True
 
 
-def watched(methods, **options):
+@pytest.fixture(scope="module")
+def few(digits, tmp_path_factory):
+    """The path of 150 digits."""
+    path = tmp_path_factory.mktemp("few") / "few.npz"
+    np.savez(path, X=digits.X[:150], y=digits.y[:150])
+    return str(path)
+
+
+def watched(data, methods, **options):
     seen = []
-    results, _ = compare(methods=methods, nbits=[4], n_seeds=1, watch=seen.append, **options)
+    results, _ = compare(data, methods=methods, nbits=[4], n_seeds=1, watch=seen.append, **options)
     return results, seen
 
 
@@ -37,9 +46,9 @@ def set_interval(monkeypatch):
     return lambda seconds: monkeypatch.setattr(module, "FitWatcher", partial(FitWatcher, interval=seconds))
 
 
-def test_each_epoch_is_told_and_changes_nothing(set_interval):
+def test_each_epoch_is_told_and_changes_nothing(few, set_interval):
     set_interval(0.0)
-    results, (plan, *steps) = watched(["talr-ndcg", "lsh"])
+    results, (plan, *steps) = watched(few, ["talr-ndcg", "lsh"])
     assert str(plan) == results[0].description
     assert plan.n_tasks == 2
     n = steps[0].n_steps
@@ -49,30 +58,30 @@ def test_each_epoch_is_told_and_changes_nothing(set_interval):
     assert all(0 <= step.seconds_left <= step.seconds for step in steps[1:])
     assert (steps[-1].seconds_left, steps[-1].label) == (0, "talr-ndcg, 4 bits")
     assert steps[-1].total_seconds_left > 0  # of lsh
-    assert compare(methods=["talr-ndcg"], nbits=[4], n_seeds=1)[0][0].codes_sha256 == results[0].codes_sha256
+    assert compare(few, methods=["talr-ndcg"], nbits=[4], n_seeds=1)[0][0].codes_sha256 == results[0].codes_sha256
 
 
 @pytest.mark.parametrize("start", [0.0, -5.0, 1e9])
-def test_steps_are_told_a_few_times_a_second(monkeypatch, set_interval, start):
+def test_steps_are_told_a_few_times_a_second(few, monkeypatch, set_interval, start):
     """Whatever the clock shows: on some systems it begins when the machine starts."""
     clock, begin = time.perf_counter, time.perf_counter()
     monkeypatch.setattr(time, "perf_counter", lambda: clock() - begin + start)
     set_interval(math.inf)
-    _, (_, *steps) = watched(["talr-ndcg"])
+    _, (_, *steps) = watched(few, ["talr-ndcg"])
     assert [step.n_done for step in steps] == [1, steps[0].n_steps]
 
 
 @pytest.mark.slow
-def test_other_processes_report_finished_fits_alone():
+def test_other_processes_report_finished_fits_alone(few):
     finished = []
-    _, seen = watched(["talr-ndcg", "fastap"], n_jobs=2, report=finished.append)
+    _, seen = watched(few, ["talr-ndcg", "fastap"], n_jobs=2, report=finished.append)
     assert [type(event) for event in seen] == [Plan]
     assert {progress.position for progress in finished} == {0, 1}
 
 
 @pytest.mark.slow
-def test_candidates_are_counted():
-    _, (_, *steps) = watched(["cghash"], tune=2)
+def test_candidates_are_counted(few):
+    _, (_, *steps) = watched(few, ["cghash"], tune=2)
     assert {(step.fit, step.n_fits, step.unit) for step in steps} == {(1, 3, "bit"), (2, 3, "bit"), (3, 3, "bit")}
     assert "cghash, 4 bits, candidate 2 of 2: bit " in "\n".join(map(str, steps))
 
