@@ -1,6 +1,7 @@
 """Writers of one file, as functions for threads and as a program for processes: `_writers.py KIND HOW PATH N SEED`."""
 
 import hashlib
+import multiprocessing
 import os
 import stat
 import sys
@@ -51,6 +52,17 @@ def save_hasher(path, hasher):
     return False
 
 
+def start(target, *arguments):
+    """Start a function in a process that has imported the library already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["skhash.comparison", "skhash.persistence", "skhash.hashers.deep.dpsh", "torch._dynamo"]
+    )
+    process = context.Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
 def slow_down_the_disk():
     """Let most of the time of a process be that of the bytes of a partial file, so that kills hit it."""
     sync = os.fsync
@@ -80,17 +92,22 @@ def compare_slowly(folder, options):
     compare(**options, folder=folder)
 
 
-def fit_slowly(folder, out, n_epochs):
-    """Resume a training on a slow disk, and write its codes."""
+def fit(folder, out, n_epochs):
+    """Resume a training, and write its codes."""
     import numpy as np
     from sklearn.datasets import load_digits
 
     from skhash import DPSHHasher
 
-    slow_down_the_disk()
     X, y = load_digits(return_X_y=True)
     hasher = DPSHHasher(16, n_epochs=n_epochs, batch_size=100, checkpoint=folder, random_state=0)
     np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_.codes)
+
+
+def fit_slowly(folder, out, n_epochs):
+    """Resume a training on a slow disk."""
+    slow_down_the_disk()
+    fit(folder, out, n_epochs)
 
 
 def encode_slowly(hasher, data, out, batch_size, log):

@@ -1,6 +1,5 @@
 """Codes slice by slice: equal to those of all samples at once, in little memory, and resumed after a kill."""
 
-import multiprocessing
 import signal
 import time
 import tracemalloc
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _helpers import quick, run_python
-from _writers import encode_slowly
+from _writers import encode_slowly, start
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -315,12 +314,11 @@ def test_ten_kills_while_encoding(tmp_path):
     np.save(tmp_path / "X.npy", X)
     hasher = ITQHasher(16, random_state=0).fit(X[:500])
     save(hasher, tmp_path / "hasher")
-    context, log, out = multiprocessing.get_context("spawn"), tmp_path / "log", tmp_path / "codes.npy"
+    log, out = tmp_path / "log", tmp_path / "codes.npy"
     n_killed, n_finished = 0, []
     log.touch()
     while not out.exists():
-        process = context.Process(target=encode_slowly, args=(tmp_path / "hasher", tmp_path / "X.npy", out, 100, log))
-        process.start()
+        process = start(encode_slowly, tmp_path / "hasher", tmp_path / "X.npy", out, 100, log)
         if n_killed < 10:
             before = log.read_bytes().count(b"\n")
             while log.read_bytes().count(b"\n") < before + 1 and process.is_alive():

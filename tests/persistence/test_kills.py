@@ -1,7 +1,6 @@
 """Kills at any moment: no finished work is lost, and no file is damaged."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from _helpers import without_times
-from _writers import compare_slowly, fit_slowly, save_forever
+from _writers import compare_slowly, fit, fit_slowly, save_forever, start
 from numpy.testing import assert_array_equal
 from safetensors import safe_open
 
@@ -46,17 +45,6 @@ def test_a_kill_within_a_write(tmp_path):
         file.write(b"new")
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == b"new"
-
-
-def start(target, *arguments):
-    """Start a function in a process that has imported the library already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["skhash.comparison", "skhash.persistence", "skhash.hashers.deep.dpsh", "torch._dynamo"]
-    )
-    process = context.Process(target=target, args=arguments)
-    process.start()
-    return process
 
 
 def kill_at_random(target, arguments, folder, rng):
@@ -107,7 +95,7 @@ def test_twenty_kills_while_training(tmp_path):
     assert epochs[-1] < n_epochs
     assert len(partial_files(folder)) > 5  # the kills hit writes
     for name in ("killed", "unbroken"):
-        process = start(fit_slowly, tmp_path / name, tmp_path / f"{name}.npy", n_epochs)
+        process = start(fit, tmp_path / name, tmp_path / f"{name}.npy", n_epochs)
         process.join()
         assert process.exitcode == 0
     assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "unbroken.npy"))
