@@ -107,7 +107,7 @@ def test_an_offset_changes_no_score_at_the_default_parameters(method):
 
     def score(samples):
         hasher = Hasher(nbits=16, **method.parameters)
-        few_epochs = {"n_epochs": 30, "random_state": 0}  # up to 300 by default, which change nothing here
+        few_epochs = {"n_epochs": 10, "random_state": 0}  # up to 300 by default, which change nothing here
         hasher.set_params(**{name: few_epochs[name] for name in few_epochs.keys() & hasher.get_params().keys()})
         return hasher.fit(samples[:500], digits.target[:500]).score(samples[500:], digits.target[500:])
 
