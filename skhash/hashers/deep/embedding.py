@@ -551,7 +551,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
                 self.weights_[f"queries.{part}"] = rows[first : first + nbits].copy()
             if shorter:
                 self.weights_[f"prefix_queries.{part}"] = rows[:first].copy()
-        self.prefixes = type(self.prefixes)(shorter) if isinstance(self.prefixes, list | tuple) else tuple(shorter)
+        self.prefixes = tuple(shorter)
         self._fixed = self._fixed | {"prefixes": self.prefixes}
 
     def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
