@@ -21,7 +21,7 @@ straight through the sign. With many samples, each batch is a leaf of a random t
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
@@ -94,7 +94,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
     factors : bool, default=False
         Whether real queries estimate the distance of the vectors, from two numbers per item that take 8 bytes
         beside its code: see :meth:`encode_factors`. `backbone` must be None for it.
-    prefixes : sequence of int, default=()
+    prefixes : tuple or list of int, default=()
         Lengths of prefixes that should be good codes, too, ascending and shorter than `nbits`: :meth:`prefix` cuts
         the codes without another fit. Each has real queries of its own. See :ref:`prefixes`. The codes must reconstruct
         the items, see the notes, so `backbone`, `affinity`, `smoothing` and `factors` must have their defaults.
@@ -163,7 +163,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         "affinity": [StrOptions({"auto"}), callable, None],
         "hamming": ["boolean"],
         "factors": ["boolean"],
-        "prefixes": ["array-like"],
+        "prefixes": [tuple, list],
     }
     del _parameter_constraints["augment"]
 
@@ -197,7 +197,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         temperature: float = 0.25,
         hamming: bool = True,
         factors: bool = False,
-        prefixes: Sequence[int] = (),
+        prefixes: tuple[int, ...] | list[int] = (),
         **shared: Unpack[SharedParameters],
     ) -> None:
         super().__init__(nbits, **shared)
@@ -470,12 +470,12 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         super()._check_options()
         if self.factors:
             self._check_factors()
-        if len(self.prefixes):
+        if self.prefixes:
             self._check_prefixes()
 
     def _check_prefixes(self) -> None:
         """Raise ValueError for prefixes that do not ascend, or of codes that do not reconstruct the items."""
-        lengths = [as_count(n, "prefixes") for n in self.prefixes]
+        lengths = [as_count(n, f"prefixes[{i}]") for i, n in enumerate(self.prefixes)]
         most = self.nbits - self._n_bits_of_norm()
         if sorted(set(lengths)) != lengths or lengths[-1] >= most:
             raise ValueError(
@@ -538,7 +538,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         super()._cut(nbits)
         if not self.weights_["reconstructs"]:
             self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
-        if len(self.prefixes):
+        if self.prefixes:
             self._cut_prefixes(nbits)
 
     def _cut_prefixes(self, nbits: int) -> None:
@@ -562,7 +562,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         )
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:
-        if len(self.prefixes) and "_queries" not in vars(self):  # only `fit` learns codes that reconstruct
+        if self.prefixes and "_queries" not in vars(self):  # only `fit` learns codes that reconstruct
             raise ValueError(
                 f"`prefixes` must be () for partial_fit without fit. Got {self.prefixes} instead. Call fit first."
             )
@@ -684,7 +684,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         """
         seed = int(rng.integers(np.iinfo(np.int32).max))
         most = len(principal)
-        if len(self.prefixes):
+        if self.prefixes:
             directions, draws = scaled_directions(features, principal, EQUALIZED), np.random.RandomState(seed)
             lengths = np.diff([0, *self.prefixes, self.nbits])
             encoder.set_maps(np.vstack([learn_map(features, directions, int(n), draws) for n in lengths]))
@@ -710,7 +710,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         for model, decoders in self._models(features, start, principal, directions, n_digits, rng):
             encoder.set_reconstruction(model, decoders, shift, tells_norm=not n_digits or model.digits.any())
             yield
-        if not len(self.prefixes):
+        if not self.prefixes:
             encoder.load_state_dict(maps)
             yield
 
@@ -728,9 +728,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
                 yield from learn_reconstructions(features, start, directions, n, has_offset, _PULLS, prefixes)
             return
         rate = (self.nbits - n_digits) / len(principal)
-        if len(prefixes) or rate <= _MOST_BITS or rate > MAX_GROUP_SIZE:
+        if prefixes or rate <= _MOST_BITS or rate > MAX_GROUP_SIZE:
             yield from learn_reconstructions(features, start, directions, n_digits, has_offset, (0.0,), prefixes)
-        if not len(prefixes) and rate <= MAX_GROUP_SIZE:
+        if not prefixes and rate <= MAX_GROUP_SIZE:
             seed = np.random.RandomState(rng.integers(np.iinfo(np.int32).max))
             n = min(n_digits + _N_MORE_DIGITS, self.nbits // _BITS_PER_DIGIT) if n_digits else 0
             yield learn_sums(features, principal, self.nbits, n, has_offset, seed), []
