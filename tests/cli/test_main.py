@@ -200,7 +200,7 @@ def test_an_interrupt_that_would_be_lost_comes_again(press, monkeypatch, capsys,
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize(("seconds", "jobs"), [(0, 1), (0.3, 1), (1, 1), (3, 1), (9, 1), (3, 2), (9, 2)])
+@pytest.mark.parametrize(("seconds", "jobs"), [(0, 1), (0.3, 1), (1, 1), (3, 1), (6, 1), (3, 2), (6, 2)])
 def test_an_interrupt_at_any_time_is_one_line(seconds, jobs, tmp_path):
     """As Ctrl-C does: to all processes of the terminal, also while they import, from the first import of main on."""
     start = """

@@ -1,6 +1,7 @@
 """CSV and Parquet files of numbers in each command, through `main`."""
 
 import csv
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -21,16 +22,24 @@ def frame():
     return make_frame()
 
 
-@pytest.fixture
-def folder(frame, tmp_path, monkeypatch):
-    """The table in files of every kind, in the current folder."""
-    monkeypatch.chdir(tmp_path)
-    frame.to_csv("t.csv", index=False)
-    frame.to_parquet("t.parquet")
+@pytest.fixture(scope="module")
+def written(frame, tmp_path_factory):
+    """A folder with the table in files of every kind."""
+    folder = tmp_path_factory.mktemp("tables")
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_parquet(folder / "t.parquet")
     mixed = frame[list(np.random.default_rng(1).permutation(frame.columns))].assign(note="text")
-    mixed.to_csv("mixed.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig", lineterminator="\r\n")
-    np.savez("t.npz", X=features(frame).to_numpy(), y=frame["label"].to_numpy(str))
-    return tmp_path
+    windows = {"sep": ";", "decimal": ",", "encoding": "utf-8-sig", "lineterminator": "\r\n"}
+    mixed.to_csv(folder / "mixed.csv", index=False, **windows)
+    np.savez(folder / "t.npz", X=features(frame).to_numpy(), y=frame["label"].to_numpy(str))
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path, monkeypatch):
+    """A copy of these files, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(written, tmp_path, dirs_exist_ok=True)
 
 
 def fit(data, *more, out="model", method="itq"):
