@@ -6,12 +6,12 @@ all its relevant items:
 
     FastAP = (1 / C+) sum_d c+_d C+_d / C_d
 
-This is the mean over the relevant items of the precision within the Hamming radius at which they lie.
-Without ties it is AP. In the worst order of a tie, the last relevant item has this precision, and the
-others have at most this precision: FastAP is at least the AP of the worst order, and equal to it where no
-tie holds two relevant items. No order is an upper bound: p relevant items in a tie after N irrelevant
-items count p / (N + p) each, and in any order 1 / (N + 1), 2 / (N + 2), ... On soft counts it is an
-objective of :class:`skhash.TALRHasher`.
+The paper writes h and H for the counts c_d and C_d, and N+ for C+. This is the mean over the relevant
+items of the precision within the Hamming radius at which they lie. Without ties it is AP. In the worst
+order of a tie, the last relevant item has this precision, and the others have at most this precision:
+FastAP is at least the AP of the worst order, and equal to it where no tie holds two relevant items. No
+order is an upper bound: p relevant items in a tie after N irrelevant items count p / (N + p) each, and in
+any order 1 / (N + 1), 2 / (N + 2), ... On soft counts it is an objective of :class:`skhash.TALRHasher`.
 """
 
 from typing import Any

@@ -143,7 +143,7 @@ class BREHasher(KernelHasher):
         Maximum number of irrelevant or far samples drawn for each of them.
     far_fraction : float, default=1.0
         Share of the other samples, the farthest ones, that far samples are drawn from when distances
-        are reconstructed. The paper uses 0.02; 1 was better on held-out samples.
+        are reconstructed. 1 was better on held-out samples than 0.02.
     n_anchors : int, default=1000
         Maximum number of training samples used as anchors of the kernel.
     gamma : float, default=None

@@ -5,14 +5,14 @@ centered kernel values K of these samples, H = sgn(K A) should minimize
 
     |H H' / r - S|_F^2,    the inner product of two codes being r - 2 Hamming distance.
 
-The bits are found one by one: with the residual R_k = r S - sum_t<k h_t h_t' the k-th one should
-maximize h' R_k h, h = sgn(K a).
+The bits are found one by one: with the residual R_{k-1} = r S - sum_t<k h_t h_t' the k-th one should
+maximize h' R_{k-1} h, h = sgn(K a).
 
-* Spectral relaxation: a_0, the largest generalized eigenvector of (K' R_k K, K'K).
+* Spectral relaxation: a_0, the largest generalized eigenvector of (K' R_{k-1} K, K'K).
 * Smoothing: from a_0, sqrt(l) / |K a_0| times, descend along the gradient of
-  g(a) = -b' R_k b with b = 2 / (1 + exp(-K a)) - 1 = tanh(K a / 2).
+  g(a) = -b' R_{k-1} b with b = 2 / (1 + exp(-K a)) - 1 = tanh(K a / 2).
 
-The better one of the two, with the larger h' R_k h, is used.
+The better one of the two, with the larger h' R_{k-1} h, is used.
 """
 
 from collections.abc import Callable
