@@ -19,6 +19,7 @@ RECIPE = {
     "learning_rate": 0.02,
     "weight_decay": 2.0,
 }
+RECIPE_OF_MIHASH = RECIPE | {"alpha": 0.7}
 # all levels but 0 are relevant to methods with pairs, as in the paper: the nearest 5 %
 NEAREST_5, NEAREST_2, NEAREST_1 = ({"percentiles": (p,)} for p in (5, 2, 1))
 # more levels than the metric has, whose gains differ less from one level to the next
@@ -29,7 +30,7 @@ LONG_LISTS = {"C": 250.0, "ridge": 3.0, "n_relevant": 100, "n_irrelevant": 100}
 CANDIDATES = {
     "talr-ndcg": [{}, {"weight_decay": 1.0}, FINE_LEVELS],
     "talr": [{}, NEAREST_2, NEAREST_1],
-    "mihash": [NEAREST_5, RECIPE | {"alpha": 0.7}, RECIPE | {"alpha": 0.7} | NEAREST_2],
+    "mihash": [NEAREST_5, RECIPE_OF_MIHASH, RECIPE_OF_MIHASH | {"n_bins": "nbits"}],
     "hashnet": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
     "dpsh": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
     "dtsh": [NEAREST_5, RECIPE, RECIPE | NEAREST_2],
@@ -58,11 +59,13 @@ def make(method, nbits, seed, affinity, start=None, percentiles=None, **paramete
         Shares of the nearest training pairs, in percent, descending, that have the
         levels 1, 2, ... None takes `affinity`.
     **parameters
-        Parameters of the hasher.
+        Parameters of the hasher. ``n_bins="nbits"`` is one bin per bit.
     """
     if percentiles is not None:
         levels = tuple(range(1, len(percentiles) + 1))
         affinity = DistanceAffinity(percentiles, levels)
+    if parameters.get("n_bins") == "nbits":
+        parameters["n_bins"] = nbits
     hasher = make_hasher(method, nbits, seed, affinity, **parameters)
     if start == "itq":
         hasher._initialize = _start_from_itq

@@ -19,9 +19,9 @@ expected; the page of HashNet in the documentation has a set of 100 classes, whe
 Table 1 is of three splits, table 3 of one. By MAP at 5,000 HashNet is first and DHN second with each number of
 bits and on each split, as in the paper on NUS-WIDE and MS-COCO; on ImageNet, ITQ is second with 16 bits, and SDH
 with 48 and 64. But DHN is only 0.006 to 0.011 behind on MIRFlickr and 0.012 to 0.021 on GIST features, means of
-three splits; in the paper 0.025 to 0.045 on NUS-WIDE, and 0.11 or more on ImageNet. KSH is above ITQ and spectral hashing here, and in
-no column of NUS-WIDE and ImageNet there. ITQ-CCA and SDH are above ITQ here, and in the paper below it with
-16 bits; ITQ-CCA also with more bits on NUS-WIDE, and both with 32 on ImageNet.
+three splits; in the paper 0.025 to 0.045 on NUS-WIDE, and 0.11 or more on ImageNet. KSH is above ITQ and spectral
+hashing here, and in no column of NUS-WIDE and ImageNet there. ITQ-CCA and SDH are above ITQ here, and in the
+paper below it with 16 bits; ITQ-CCA also with more bits on NUS-WIDE, and both with 32 on ImageNet.
 
 In the ablation, continuous similarity gains 0.007 to 0.018 of MAP at 5,000 on MIRFlickr (paper, NUS-WIDE:
 0.002 to 0.010). The weights gain 0.012 to 0.036 on GIST features (paper, ImageNet: 0.08 to 0.17), and at most

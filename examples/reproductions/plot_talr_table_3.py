@@ -24,8 +24,6 @@ queries against all training samples in each step, 0.009 with the epoch that oth
 with the mean of the weights of the last third of the epochs, and 0.012 with finer levels in training than in the
 metric. TALR-NDCG has such levels here.
 
-MIHash has other defaults since these rows were measured; ``--full --fresh`` measures all again.
-
 Without arguments this runs on the pixels of scikit-learn's digits. The full form runs on 22,000
 GIST features of CIFAR-10 images, and takes about 45 minutes on two cores::
 
@@ -43,11 +41,11 @@ GIST features of CIFAR-10 images, and takes about 45 minutes on two cores::
 #
 # Each method chooses between three candidates, the same number for all: its own defaults, the
 # recipe of TALR for distances with the start from ITQ, another share of relevant pairs, or other
-# settings that matter for it. The candidates are in ``_graded.py``. A fifth of the training samples
-# of split 0 are the queries that compare them, with 32 bits, by NDCG. ITQ, EmbeddingHasher, LSH,
-# spectral and spherical hashing have their defaults. Before that, the recipe of TALR and its finer
-# levels had been chosen on training samples of these features with more candidates. This is an
-# advantage that the others do not have.
+# settings that matter for it, such as one bin per bit for MIHash. The candidates are in
+# ``_graded.py``. A fifth of the training samples of split 0 are the queries that compare them, with
+# 32 bits, by NDCG. ITQ, EmbeddingHasher, LSH, spectral and spherical hashing have their defaults.
+# Before that, the recipe of TALR and its finer levels had been chosen on training samples of these
+# features with more candidates. This is an advantage that the others do not have.
 
 from dataclasses import replace
 from functools import lru_cache

@@ -136,7 +136,8 @@ def test_arguments(path, options, message):
 
 def test_memory_does_not_grow_with_the_file(path):
     before = pyarrow.default_memory_pool().max_memory()
-    path.write_bytes(b"a,b\n" + b"1.25,some text of a cell\n" * 12_000_000)  # 300 MB
+    path.write_bytes(b"a,b\n" + b"1.25,some text of a cell\n" * 24_000_000)  # 600 MB
     n = sum(len(batch) for batch in CsvTable(path).batches({"a": pyarrow.float64(), "b": pyarrow.string()}))
-    assert n == 12_000_000
-    assert pyarrow.default_memory_pool().max_memory() < max(before, 250 << 20)
+    assert n == 24_000_000
+    # blocks that are read ahead of a slow program take up to 310 MB
+    assert pyarrow.default_memory_pool().max_memory() < max(before, 400 << 20)

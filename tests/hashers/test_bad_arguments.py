@@ -28,6 +28,7 @@ NO_PARAMETER = {
     "bool": ["no such name", 2.5, (8,), nan],
     "Literal": ["no such name", 2.5, (8,), nan],
     "str": [2.5, (8,), nan],
+    "tuple": [True, 2.5, "no such name", nan, 0, -3],
 }
 #: the same by the name of a parameter, beside those of its type
 NO_VALUE = {
@@ -43,6 +44,7 @@ NO_VALUE = {
     "lr_schedule": [None],
     "input_dropout": [1.0],
     "validation_fraction": [1.0],
+    "prefixes": [(8, 8), (0,), (2.5,), np.array([8, 16])],
 }
 
 

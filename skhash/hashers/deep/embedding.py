@@ -23,7 +23,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ import numpy.typing as npt
 from sklearn.callback import with_callbacks
 
 from skhash._compat import Interval, StrOptions, fit_context
-from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, as_count, check_queries, evenly_spaced
+from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, check_queries, evenly_spaced
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -475,9 +475,9 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _check_prefixes(self) -> None:
         """Raise ValueError for prefixes that do not ascend, or of codes that do not reconstruct the items."""
-        lengths = [as_count(n, f"prefixes[{i}]") for i, n in enumerate(self.prefixes)]
         most = self.nbits - self._n_bits_of_norm()
-        if sorted(set(lengths)) != lengths or lengths[-1] >= most:
+        are_counts = all(isinstance(n, Integral) for n in self.prefixes)
+        if not are_counts or (np.diff([0, *self.prefixes, most]) <= 0).any():
             raise ValueError(
                 f"`prefixes` must be ascending numbers of bits below {most}, the bits of {self.nbits} that do not tell "
                 f"a norm. Got {self.prefixes} instead."
