@@ -128,4 +128,5 @@ def give_each_its_own(folder):
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     globals()[sys.argv[1]](Path(sys.argv[2]))
+    dist.barrier()  # a process that leaves early can abort one that still writes
     dist.destroy_process_group()
