@@ -302,7 +302,7 @@ class Relevance:
         """
         n_rows, n_columns = self.shape
         has_room = max(self.shape) <= _N_MAX_KEPT and n_rows * n_columns <= pairs
-        if type(self.affinity) is DistanceAffinity and has_room and self._kept is None:
+        if type(self.affinity) is DistanceAffinity and has_room:
             parts, levels = [], np.zeros(0)
             for batch in gen_batches(n_rows, 1000):
                 indices, levels = self.levels(batch)

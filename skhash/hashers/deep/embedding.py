@@ -558,7 +558,7 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         from skhash.hashers.deep.query_encoder import QueryEncoder
 
         return QueryEncoder(
-            *args, unit_norm=self.metric == "cosine", n_kept=self.nbits, prefixes=tuple(self.prefixes), **options
+            *args, unit_norm=self.metric == "cosine", n_kept=self.nbits, prefixes=self.prefixes, **options
         )
 
     def _initialize(self, encoder: Any, X: Any, rng: np.random.RandomState) -> None:

@@ -120,7 +120,7 @@ class QueryEncoder(Encoder):
         if model.summed_decoder is not None:
             self.summed_decoder = nn.Buffer(torch.as_tensor(model.summed_decoder).to(self.decoder.device))
             maps = [torch.as_tensor(decoder).to(self.decoder.device) for decoder in decoders]
-            weight = torch.cat([(D / D.square().sum(1).mean() + self.hash.weight[: len(D)]) / 2 for D in maps])
+            weight = torch.cat([(D / activation_scale(D @ D.T) + self.hash.weight[: len(D)]) / 2 for D in maps])
             self.prefix_queries.weight.copy_(weight)
             self.prefix_queries.bias.copy_(weight @ shift)
 

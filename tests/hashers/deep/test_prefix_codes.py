@@ -136,6 +136,14 @@ def test_every_kind_of_codes_has_prefixes(options, digits):
     assert hasher.history_[0]["loss"] > 0
 
 
+@pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
+def test_equal_samples_have_finite_queries():
+    X = np.ones((200, 8)) + np.eye(200, 8)[:, ::-1]  # all but eight are equal
+    for samples in (X, np.ones((200, 8))):
+        hasher = EmbeddingHasher(64, prefixes=(16,), **OPTIONS).fit(samples)
+        assert np.isfinite(hasher.prefix(16).project_queries(samples)).all()
+
+
 def test_partial_fit_trains_the_queries_of_all_prefixes(digits, whole):
     hasher = clone(whole).fit(digits[0])
     codes, before = hasher.encode(digits[1]), [hasher.prefix(n).project_queries(digits[1]) for n in PREFIXES]
