@@ -171,7 +171,7 @@ class Study:
         self._names |= dict.fromkeys(grid)
         for values in itertools.product(*grid.values()):
             setting = dict(zip(grid, values, strict=True))
-            if self.full and not self._is_selected(setting):
+            if self.full and not (self.is_selected(setting) and self._is_due(setting)):
                 continue
             start = time.process_time()
             metrics = function(**setting)
@@ -320,7 +320,8 @@ class Study:
     def _fit_of(self, result):
         return tuple(result.get(name) for name in self._names)
 
-    def _is_selected(self, setting):
+    def is_selected(self, setting):
+        """Whether --only, --methods and --bits leave a setting in."""
         word = self.options.only.lower()
         named = any(word in str(value).lower() for value in setting.values())
         lists = {"method": self.options.methods, "nbits": self.options.bits}
@@ -328,9 +329,11 @@ class Study:
             words is None or name not in setting or str(setting[name]) in words
             for name, words in lists.items()
         )
-        return (named and listed) and (
-            self.options.fresh
-            or not any(_has(result, setting) for result in self.stored)
+        return named and listed
+
+    def _is_due(self, setting):
+        return self.options.fresh or not any(
+            _has(result, setting) for result in self.stored
         )
 
     def _store(self, setting, results):
