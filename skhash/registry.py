@@ -266,6 +266,16 @@ METHODS: dict[str, Method] = {
             use_for="no labels: codes with the cosines of the samples",
         ),
         Method(
+            "bihalf",
+            "deep.bihalf.BiHalfHasher",
+            style=27,
+            variants=_MLP,
+            search_space=_QUANTIZED,
+            learns_from="samples",
+            paper="Li and van Gemert, AAAI 2021",
+            use_for="no labels: as greedyhash-unsupervised, with balanced bits",
+        ),
+        Method(
             "embedding",
             "deep.embedding.EmbeddingHasher",
             style=24,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from skhash.registry import HASHERS, import_class
 
 if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compares the two
+    from skhash.hashers.deep.bihalf import BiHalfHasher as BiHalfHasher
     from skhash.hashers.deep.cibhash import CIBHashHasher as CIBHashHasher
     from skhash.hashers.deep.csq import CSQHasher as CSQHasher
     from skhash.hashers.deep.dhn import DHNHasher as DHNHasher

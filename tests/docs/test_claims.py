@@ -65,6 +65,10 @@ RANGES = {
     "methods/greedyhash_unsupervised.rst": [
         lambda: f"AP_T is {span(differences(SIMPLE, 'greedyhash-unsupervised-mlp', 'itq'), 2)} above",
     ],
+    "methods/bihalf.rst": [
+        lambda: f"ITQ, by {span(differences(SIMPLE + GIST, 'bihalf', 'itq'), 2)}, and below CIBHash",
+        lambda: f"below ITQ, by {span(differences(TAGS, 'itq', 'bihalf'))}",
+    ],
     "methods/tbh.rst": [lambda: f"lower by {span(differences(['usps'], 'itq', 'tbh'), 2)}"],
     "methods/talr.rst": [lambda: f"by {span(differences(CLASSES, 'talr', 'talr-ndcg'))}"],
     "methods/csq.rst": [lambda: "AP_T is {:.3f} to {:.2f} below".format(*sorted(below_the_highest("csq-mlp"))[::8])],

@@ -7,7 +7,6 @@ from torch.nn.functional import normalize
 
 from skhash.engine import Encoder, Objective
 from skhash.engine.data import unit_of
-from skhash.hashers.deep._objectives import sign
 
 
 class CosineObjective(Objective):
@@ -20,17 +19,22 @@ class CosineObjective(Objective):
     def forward(
         self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
     ) -> torch.Tensor:
-        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        """Loss of one batch, see :class:`skhash.engine.Objective`; its gradient passes the codes unchanged."""
         u = encoder(X)
-        return self.cosine_loss(u, X.flatten(1)) + self.quantization_weight * self.penalty(u)
+        excess = u - self.binarize(u).detach()
+        return self.cosine_loss(u - excess.detach(), X.flatten(1)) + self.quantization_weight * self.penalty(excess)
 
-    def cosine_loss(self, u: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+    def cosine_loss(self, codes: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
         """Mean squared difference of the cosines of all pairs of different samples."""
-        codes, centered = sign(u), samples - samples.mean(0)
+        centered = samples - samples.mean(0)
         centered = normalize(centered / unit_of(centered))
         squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
-        return (squares.sum() - squares.diagonal().sum()) / max(len(u) * (len(u) - 1), 1)
+        return (squares.sum() - squares.diagonal().sum()) / max(len(codes) * (len(codes) - 1), 1)
 
-    def penalty(self, u: torch.Tensor) -> torch.Tensor:
-        """Mean cubed distance of the activations from their signs."""
-        return ((u.abs() - 1).abs() ** 3).mean()
+    def binarize(self, u: torch.Tensor) -> torch.Tensor:
+        """Signs of the activations, 1 for 0."""
+        return torch.where(u >= 0, 1.0, -1.0)
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Mean cubed distance of the activations from their codes."""
+        return (excess.abs() ** 3).mean()

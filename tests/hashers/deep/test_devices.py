@@ -39,6 +39,7 @@ CASES = [
     ("OrthoHashHasher", {}, 0),
     ("TBHHasher", {}, 0),
     ("UnsupervisedGreedyHashHasher", {}, 0),
+    ("BiHalfHasher", {}, 0),
     ("TALRHasher", {"objective": "ap"}, 2),
     ("TALRHasher", {"objective": "ap", "k": 5, "n_bins": 4}, 2),
     ("TALRHasher", {"objective": "ap", "relaxation": "paper"}, 1),

@@ -9,10 +9,10 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import get_tags
 from torch import nn
 
-from skhash import CIBHashHasher, LSHHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher
+from skhash import BiHalfHasher, CIBHashHasher, LSHHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher
 from skhash.metrics import RetrievalScorer
 
-HASHERS = [CIBHashHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher]
+HASHERS = [BiHalfHasher, CIBHashHasher, NSHHasher, TBHHasher, UnsupervisedGreedyHashHasher]
 every_hasher = pytest.mark.parametrize("Hasher", HASHERS)
 OPTIONS = {"n_epochs": 2, "batch_size": 50, "random_state": 0}
 
@@ -36,7 +36,7 @@ def test_labels_are_not_needed_and_change_nothing(digits, unlabeled, Hasher):
 
 
 @pytest.mark.parametrize(
-    ("Hasher", "n_epochs"), [(CIBHashHasher, 6), (TBHHasher, 16), (UnsupervisedGreedyHashHasher, 6)]
+    ("Hasher", "n_epochs"), [(BiHalfHasher, 60), (CIBHashHasher, 6), (TBHHasher, 16), (UnsupervisedGreedyHashHasher, 6)]
 )
 def test_learns_from_samples_alone(digits, Hasher, n_epochs):
     hasher = Hasher(16, **OPTIONS | {"n_epochs": n_epochs}).fit(digits.X, digits.y)
