@@ -94,6 +94,14 @@ def test_the_table_of_the_cascade_follows_from_the_results(monkeypatch):
     assert text == cascade.PATH.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_memory_and_disk_follows_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    memory_and_disk = importlib.import_module("memory_and_disk")
+    paths = memory_and_disk.PATH, EXPERIMENTS / "results" / "neighbors" / "wordnet.json"
+    text = memory_and_disk.make_table(*(json.loads(path.read_text(encoding="utf-8")) for path in paths))
+    assert text == memory_and_disk.PATH.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_services_follows_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     services = importlib.import_module("services")
