@@ -18,6 +18,7 @@ import itertools
 
 import numpy as np
 from _results import RESULTS, as_markdown, read, store
+from cascade import K, nearest_vectors
 from neighbors import vectors_of
 from sklearn.preprocessing import normalize
 
@@ -31,7 +32,7 @@ KEYS = ("codes", "nbits", "query", "vectors", "n_candidates", "seed")
 CODES = {"EmbeddingHasher": (128, 256, 384), "signs": (384,)}
 QUERIES = {"real": "real queries", "code": "Hamming distance"}
 VECTORS = {"int8": 8, "int4": 4}  # bits of a feature
-N_CANDIDATES, K, N_FEATURES = (50, 100, 200), 10, 384
+N_CANDIDATES, N_FEATURES = (50, 100, 200), 384
 #: methods of the rows without a disk
 IN_MEMORY = ("embedding-real", "ash", "eden", "rabitq", "turboquant", "pq")
 
@@ -41,12 +42,6 @@ class SignHasher(LinearHasher):
 
     def _learn_map(self, X, relevance, rng):
         return np.eye(X.shape[1], self.nbits)
-
-
-def nearest_vectors(items, queries):
-    """Places of the nearest items of each query by cosine."""
-    similarities = [queries @ part.T for part in np.array_split(items, 10)]
-    return np.argpartition(-np.concatenate(similarities, axis=1), K, axis=1)[:, :K]
 
 
 def candidates_of(codes, nbits, seed, items, queries):
