@@ -51,21 +51,22 @@ def nearest_vectors(items, queries):
     return np.argpartition(-np.concatenate(similarities, axis=1), K, axis=1)[:, :K]
 
 
+def recall(truth, found):
+    """Mean share of the nearest items of each query among the first ones that were found."""
+    return float(np.mean([np.isin(near, row[:K]).mean() for near, row in zip(truth, found, strict=True)]))
+
+
 def measure(whole, short, items, queries):
     """Recall of the whole codes, and with each number of candidates of each short code."""
     truth, codes = nearest_vectors(items, queries), whole.encode(items)
-
-    def recall(found):
-        return float(np.mean([np.isin(near, row[:K]).mean() for near, row in zip(truth, found, strict=True)]))
-
     index = HammingNeighbors(nbits=NBITS).fit(codes).with_queries(whole)
-    of_whole = recall(index.kneighbors(queries, K, return_distance=False))
+    of_whole = recall(truth, index.kneighbors(queries, K, return_distance=False))
     for name, hasher in short.items():
         first = HammingNeighbors(nbits=N_SHORT).fit(hasher.encode(items)).with_queries(hasher)
         found = first.kneighbors(queries, max(N_CANDIDATES), return_distance=False)
         for n in N_CANDIDATES:
             _, ordered = order_shortlist(queries, found[:, :n], codes=codes[found[:, :n]], hasher=whole)
-            yield {"short": name, "n_candidates": n, "recall": recall(ordered), "whole": of_whole}
+            yield {"short": name, "n_candidates": n, "recall": recall(truth, ordered), "whole": of_whole}
 
 
 def make_table(results):

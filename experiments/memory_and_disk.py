@@ -18,7 +18,7 @@ import itertools
 
 import numpy as np
 from _results import RESULTS, as_markdown, read, store
-from cascade import K, nearest_vectors
+from cascade import nearest_vectors, recall
 from neighbors import vectors_of
 from sklearn.preprocessing import normalize
 
@@ -64,18 +64,15 @@ def measure(seed):
     print(description, flush=True)
     items, queries = normalize(vectors.items), normalize(vectors.queries)
     truth = nearest_vectors(items, queries)
-
-    def recall(found):
-        return round(float(np.mean([np.isin(near, row[:K]).mean() for near, row in zip(truth, found, strict=True)])), 5)
-
     stored = {name: _rounded(items, bits) for name, bits in VECTORS.items()}
     for codes, nbits in ((codes, nbits) for codes, lengths in CODES.items() for nbits in lengths):
         for query, found in candidates_of(codes, nbits, seed, items, queries).items():
+            alone = round(recall(truth, found), 5)
             for name, n in itertools.product(stored, N_CANDIDATES):
                 shortlist = found[:, :n]
                 _, ordered = order_shortlist(queries, shortlist, vectors=stored[name][shortlist], metric="cosine")
                 setting = dict(zip(KEYS, (codes, nbits, query, name, n, seed), strict=True))
-                yield setting | {"alone": recall(found), "recall": recall(ordered)}
+                yield setting | {"alone": alone, "recall": round(recall(truth, ordered), 5)}
 
 
 def make_table(results, in_memory):

@@ -20,17 +20,17 @@ Both tables are of three splits. By MAP at 5,000 HashNet is first and DHN second
 each split, but for one split of GIST features with 64 bits, where DHN is first. So it is in the paper on NUS-WIDE
 and MS-COCO; on ImageNet, ITQ is second with 16 bits, and SDH with 48 and 64. But DHN is only 0.007 to 0.013 behind
 on MIRFlickr and 0.008 to 0.018 on GIST features, means of three splits; in the paper 0.025 to 0.045 on NUS-WIDE,
-and 0.11 or more on ImageNet. KSH is above ITQ and spectral hashing here, and in
-no column of NUS-WIDE and ImageNet there. ITQ-CCA and SDH are above ITQ here, and in the paper below it with 16
-bits; ITQ-CCA also with more bits on NUS-WIDE, and both with 32 on ImageNet.
+and 0.11 or more on ImageNet. KSH is above ITQ and spectral hashing here, and in no column of NUS-WIDE and ImageNet
+there. ITQ-CCA and SDH are above ITQ here, and in the paper below it with 16 bits; ITQ-CCA also with more bits on
+NUS-WIDE, and both with 32 on ImageNet.
 
-In the ablation, continuous similarity gains 0.009 to 0.015 of MAP at 5,000 on MIRFlickr (paper, NUS-WIDE: 0.002
-to 0.010). The weights gain 0.010 to 0.025 on GIST features (paper, ImageNet: 0.08 to 0.17); on MIRFlickr and with
-the imbalanced set they gain at most 0.003. The continuation gains 0.023 to 0.028 with the imbalanced set, 0.003 to
+In the ablation, continuous similarity gains 0.009 to 0.015 of MAP at 5,000 on MIRFlickr (paper, NUS-WIDE: 0.002 to
+0.010). The weights gain 0.010 to 0.025 on GIST features (paper, ImageNet: 0.08 to 0.17); on MIRFlickr and with the
+imbalanced set they gain at most 0.003. The continuation gains 0.023 to 0.028 with the imbalanced set, 0.003 to
 0.010 on MIRFlickr, and 0.005 to 0.015 on GIST features with 32 bits or more; with 16 bits it loses 0.002 there, and
-0.003 to 0.005 of AP_T on both. It closes the gap to binary codes on GIST features: the gap is 0.007 of the loss with
-16 bits, and 0.051 without continuation. On MIRFlickr it does not: 0.087 with 16 bits and 0.025 with 64, and 0.062
-and 0.022 without.
+0.003 to 0.005 of AP_T on these two. It closes the gap to binary codes on GIST features: the gap is 0.007 of the
+loss with 16 bits, and 0.051 without continuation. On MIRFlickr it does not: 0.087 with 16 bits and 0.025 with 64,
+and 0.062 and 0.022 without.
 
 Without arguments this runs on scikit-learn's digits. The full form takes about 60 minutes on
 two cores (``--only table1`` and ``--only table3`` run a part)::
