@@ -83,8 +83,9 @@ def test_tables_of_drift_follow_from_the_results(monkeypatch):
 def test_tables_of_prefixes_follow_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     prefixes = importlib.import_module("prefixes")
-    text = prefixes.make_table(json.loads(prefixes.PATH.read_text(encoding="utf-8")))
-    assert text == prefixes.PATH.with_suffix(".md").read_text(encoding="utf-8")
+    for path, make_table in ((prefixes.PATH, prefixes.make_table), (prefixes.BY_CLASSES, prefixes.make_class_table)):
+        text = make_table(json.loads(path.read_text(encoding="utf-8")))
+        assert text == path.with_suffix(".md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_the_cascade_follows_from_the_results(monkeypatch):

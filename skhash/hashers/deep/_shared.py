@@ -1,6 +1,7 @@
-"""Hashers that several papers share: those with a penalty of activations, and those that learn labels."""
+"""What several deep hashers share: a penalty of activations, labels that are learned, and prefixes that are trained."""
 
-from numbers import Real
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -109,3 +110,27 @@ class LabelsMixin:
         if isinstance(relevance.affinity, SharedLabelsAffinity):
             return np.eye(labels.shape[1], dtype=np.int64)
         return np.unique(relevance.targets)
+
+
+class PrefixesMixin:
+    """Mixin of deep hashers with the parameter `prefixes`, numbers of first bits that are trained to be good codes."""
+
+    prefixes: Sequence[int]
+    _fixed: dict[str, Any]
+
+    def _check_prefixes(self, most: int, bits: str) -> None:
+        """Raise ValueError unless the prefixes ascend below `most`, the number of `bits` of a code."""
+        are_counts = all(isinstance(n, Integral) for n in self.prefixes)
+        if not are_counts or (np.diff([0, *self.prefixes, most]) <= 0).any():
+            raise ValueError(
+                f"`prefixes` must be ascending numbers of bits below {most}, {bits}. Got {self.prefixes} instead."
+            )
+
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)  # type: ignore[misc]
+        self._fixed["prefixes"] = self.prefixes
+
+    def _cut(self, nbits: int) -> None:
+        super()._cut(nbits)  # type: ignore[misc]
+        self.prefixes = tuple(n for n in self.prefixes if n < nbits)
+        self._fixed = self._fixed | {"prefixes": self.prefixes}

@@ -1,5 +1,6 @@
 """The objective of TALR: the metric itself on soft counts, or its relaxations. See the equations in talr.py."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
 
 
 class TALRObjective(HistogramObjective):
-    """One minus the mean metric of the samples of a batch, each of which ranks the others."""
+    """One minus the mean metric of the samples of a batch, each of which ranks the others; mean over all lengths."""
 
     def __init__(
         self,
@@ -132,9 +133,10 @@ class TALRObjective(HistogramObjective):
         k: int | None = None,
         alpha: float = 1.0,
         n_bins: int | None = None,
+        prefixes: Sequence[int] = (),
     ) -> None:
         super().__init__(alpha, n_bins, graded=objective == "ndcg")
-        self.objective, self.relaxation, self.k = objective, relaxation, k
+        self.objective, self.relaxation, self.k, self.prefixes = objective, relaxation, k, tuple(prefixes)
         self._is_compiled = relaxation == "exact" and k is None
         self.loss_and_gradient = self._differentiate if self._is_compiled else None
 
@@ -148,13 +150,27 @@ class TALRObjective(HistogramObjective):
             return np.nan, phi  # the training loop raises an error, as after `forward`
         from skhash.hashers.deep._listwise import listwise_loss  # numba is imported at first use
 
-        loss, slopes = listwise_loss(phi, *self._levels(relevance), self.objective, n_bins=self.n_bins)
+        levels = self._levels(relevance)
+        loss, slopes = listwise_loss(phi, *levels, self.objective, n_bins=self.n_bins)
+        for n in self.prefixes:
+            bits = np.ascontiguousarray(phi[:, :n])
+            loss_of_prefix, slopes_of_prefix = listwise_loss(bits, *levels, self.objective, n_bins=self.n_bins)
+            loss += loss_of_prefix
+            slopes[:, :n] += slopes_of_prefix
+        n_lengths = 1 + len(self.prefixes)
+        loss /= n_lengths
+        slopes /= np.float32(n_lengths)
         phi *= alpha * phi
         slopes *= np.subtract(alpha, phi, out=phi)
         return loss, slopes
 
     def ranking_loss(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
-        """Loss of the activations: on the CPU in one compiled pass, else of the histogram of their distances."""
+        """Mean loss of the activations and their prefixes."""
+        lengths = [*(phi[:, :n].contiguous() for n in self.prefixes), phi]
+        return torch.stack([self._loss_of(bits, level_index, levels) for bits in lengths]).mean()
+
+    def _loss_of(self, phi: torch.Tensor, level_index: npt.NDArray[Any], levels: npt.NDArray[Any]) -> torch.Tensor:
+        """Loss of activations: on the CPU in one compiled pass, else of the histogram of their distances."""
         if phi.device.type != "cpu" or not self._is_compiled:
             return super().ranking_loss(phi, level_index, levels)
         from skhash.hashers.deep._listwise import listwise_metric  # as above

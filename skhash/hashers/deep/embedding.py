@@ -23,7 +23,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
@@ -46,6 +46,7 @@ from skhash.hashers.deep._reconstruction import (
     scaled_directions,
 )
 from skhash.hashers.deep._relevance import RelevanceMixin
+from skhash.hashers.deep._shared import PrefixesMixin
 from skhash.hashers.deep.drift import Drift, check_reference, compare, cut_reference, reference_of
 from skhash.hashers.shallow.linear import principal_map
 
@@ -67,7 +68,7 @@ _UNUSED = ("decoder", "field_bias", "gram", "digits", "pull", "groups")  # weigh
 _LOCAL_RATE = 3  # factor of the learning rate with local batches
 
 
-class EmbeddingHasher(RelevanceMixin, DeepHasher):
+class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
     """Codes that keep the neighbors of vectors, learned from the vectors alone.
 
     Items become codes. Queries stay real: :meth:`project_queries` is a linear map of its own, and
@@ -448,7 +449,6 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)
-        self._fixed["prefixes"] = self.prefixes
         if self.input_dropout is None and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
@@ -471,22 +471,14 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
         if self.factors:
             self._check_factors()
         if self.prefixes:
-            self._check_prefixes()
-
-    def _check_prefixes(self) -> None:
-        """Raise ValueError for prefixes that do not ascend, or of codes that do not reconstruct the items."""
-        most = self.nbits - self._n_bits_of_norm()
-        are_counts = all(isinstance(n, Integral) for n in self.prefixes)
-        if not are_counts or (np.diff([0, *self.prefixes, most]) <= 0).any():
-            raise ValueError(
-                f"`prefixes` must be ascending numbers of bits below {most}, the bits of {self.nbits} that do not tell "
-                f"a norm. Got {self.prefixes} instead."
-            )
-        if self._supervised or self.backbone is not None or self.smoothing or self.factors or self.nbits < _N_MIN_BITS:
-            raise ValueError(
-                f"`prefixes` must be () unless the codes reconstruct the items: `nbits` at least {_N_MIN_BITS}, and no "
-                f"`backbone`, `affinity`, `smoothing` or `factors`. Got {self.prefixes} instead."
-            )
+            most = self.nbits - self._n_bits_of_norm()
+            self._check_prefixes(most, f"the bits of {self.nbits} that do not tell a norm")
+            is_plain = not self._supervised and self.backbone is None and not self.smoothing and not self.factors
+            if not is_plain or self.nbits < _N_MIN_BITS:
+                raise ValueError(
+                    f"`prefixes` must be () unless the codes reconstruct the items: `nbits` at least {_N_MIN_BITS}, "
+                    f"and no `backbone`, `affinity`, `smoothing` or `factors`. Got {self.prefixes} instead."
+                )
 
     def _n_bits_of_norm(self) -> int:
         """Largest number of the last bits that tell a norm."""
@@ -535,24 +527,22 @@ class EmbeddingHasher(RelevanceMixin, DeepHasher):
                 self._reference = cut_reference(self._reference, nbits)
             else:  # the errors of fewer values are others
                 del self._reference
+        whole = self.prefixes
         super()._cut(nbits)
         if not self.weights_["reconstructs"]:
             self.weights_["gram"] = self.weights_["gram"][:, :nbits].copy()
-        if self.prefixes:
-            self._cut_prefixes(nbits)
+        if whole:
+            self._cut_queries(nbits, is_own=len(self.prefixes) < len(whole))
 
-    def _cut_prefixes(self, nbits: int) -> None:
-        """Take the queries of the shortest prefix that has all bits, and keep those of shorter ones."""
-        shorter = [n for n in self.prefixes if n < nbits]
-        first, is_own = sum(shorter), len(shorter) < len(self.prefixes)
+    def _cut_queries(self, nbits: int, is_own: bool) -> None:
+        """Keep the queries of shorter prefixes; those of the shortest one that has all bits become its own."""
+        first = sum(self.prefixes)
         for part in ("weight", "bias"):
             rows = self.weights_.pop(f"prefix_queries.{part}")
             if is_own:
                 self.weights_[f"queries.{part}"] = rows[first : first + nbits].copy()
-            if shorter:
+            if first:
                 self.weights_[f"prefix_queries.{part}"] = rows[:first].copy()
-        self.prefixes = tuple(shorter)
-        self._fixed = self._fixed | {"prefixes": self.prefixes}
 
     def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
         from skhash.hashers.deep.query_encoder import QueryEncoder

@@ -22,6 +22,8 @@ non-empty tie of every ranking: ties with C_{d-1} < 1 use the exact form. The ra
 not; it is clipped to [0, 1], its range for whole counts. A third objective on the same
 soft counts is FastAP (:func:`skhash.metrics.fast_ap`).
 
+With prefixes l_1 < ... < b, each batch has the mean of the losses of the first l_1, l_2, ... and all bits.
+
 On the CPU, the exact form runs as one compiled pass (_listwise.py).
 """
 
@@ -35,13 +37,14 @@ from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
+from skhash.hashers.deep._shared import PrefixesMixin
 from skhash.hashers.shallow.linear import orthonormal_map
 
 if TYPE_CHECKING:
     from skhash.engine import Encoder, Objective
 
 
-class TALRHasher(DeepHasher):
+class TALRHasher(PrefixesMixin, DeepHasher):
     """Hashing as tie-aware learning to rank: the training loss is the metric itself.
 
     Parameters
@@ -65,6 +68,9 @@ class TALRHasher(DeepHasher):
     init : "rotation", "itq" or None, default=None
         Initial hash layer: a random orthonormal map, or the ITQ solution (linear hashers
         only); see Notes for None.
+    prefixes : tuple or list of int, default=()
+        Lengths of prefixes that should be good codes, too, ascending and shorter than `nbits`: :meth:`prefix` cuts
+        the codes without another fit. The loss is the mean over all lengths. See :ref:`prefixes`.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant, and how much; "auto" takes classes or shared labels
         from y. See :mod:`skhash.affinity`.
@@ -110,6 +116,7 @@ class TALRHasher(DeepHasher):
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "n_bins": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"rotation", "itq"}), None],
+        "prefixes": [tuple, list],
     }
 
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha", "init")
@@ -133,6 +140,7 @@ class TALRHasher(DeepHasher):
         alpha: float | None = None,
         n_bins: int | None = None,
         init: Literal["rotation", "itq"] | None = None,
+        prefixes: tuple[int, ...] | list[int] = (),
         **shared: Unpack[SharedParameters],
     ) -> None:
         super().__init__(nbits, **shared)
@@ -142,12 +150,13 @@ class TALRHasher(DeepHasher):
         self.alpha = alpha
         self.n_bins = n_bins
         self.init = init
+        self.prefixes = prefixes
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._talr import TALRObjective
 
         alpha = self.settings_["alpha"]
-        return TALRObjective(self.objective, self.relaxation, self.k, alpha, self.n_bins)
+        return TALRObjective(self.objective, self.relaxation, self.k, alpha, self.n_bins, self.prefixes)
 
     def _kind(self) -> str:
         by_distance = not getattr(self.affinity_, "requires_y", True)
@@ -158,6 +167,7 @@ class TALRHasher(DeepHasher):
 
     def _check_options(self) -> None:
         super()._check_options()
+        self._check_prefixes(self.nbits, "the bits of a code")
         if self.objective == "fast_ap" and self.relaxation != "exact":
             raise ValueError(f"`relaxation` must be 'exact' with objective='fast_ap'. Got {self.relaxation!r} instead.")
         if self.objective == "fast_ap" and self.k is not None:

@@ -27,6 +27,7 @@ from skhash.metrics import (
     relevance_histogram,
 )
 from skhash.metrics.soft_histogram import soft_histogram
+from skhash.persistence import load, save
 
 OBJECTIVES, RELAXATIONS = ("ap", "ndcg"), ("exact", "paper", "simplified")
 quick = partial(TALRHasher, nbits=16, n_epochs=4, batch_size=100, random_state=0)
@@ -82,6 +83,26 @@ def test_the_loss_and_gradient_equal_the_definition(objective, alpha, n_bins):
     (expected,) = torch.autograd.grad(defined, activations)
     assert value == pytest.approx(defined.item(), abs=1e-7)
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6 * expected.abs().max().item())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"relaxation": "paper"}, {"k": 3}, {"n_bins": 3}, {"objective": "ndcg"}], ids=str
+)
+def test_the_loss_with_prefixes_is_the_mean_over_the_lengths(options):
+    y, affinity = targets("labels", n=40)
+    activations, relevance = draw(40, 7).float().requires_grad_(), Relevance.of(y, affinity)
+    lengths = [loss_of(TALRObjective(**options), activations[:, :n], y, affinity) for n in (2, 5, 7)]
+    expected = sum(lengths) / 3
+    objective = TALRObjective(**options, prefixes=(2, 5))
+    loss = loss_of(objective, activations, y, affinity)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
+    (gradient,) = torch.autograd.grad(expected, activations)
+    pairs = [(loss.item(), torch.autograd.grad(loss, activations)[0].numpy())]
+    if objective.loss_and_gradient is not None:
+        pairs.append(objective.loss_and_gradient(activations.detach().numpy(), relevance))
+    for value, slopes in pairs:
+        assert value == pytest.approx(expected.item(), abs=1e-6)
+        assert_allclose(slopes, gradient, rtol=0, atol=1e-6)
 
 
 def test_the_loss_and_gradient_of_nan_are_nan():
@@ -246,6 +267,11 @@ def test_options_of_the_objective(digits, plain, options):
         ({"k": 10, "relaxation": "paper"}, "`relaxation` must be 'exact' with k=10. Got 'paper' instead"),
         ({"objective": "fast_ap", "relaxation": "paper"}, "`relaxation` must be 'exact' with objective='fast_ap'"),
         ({"objective": "fast_ap", "k": 10}, "`k` must be None with objective='fast_ap'. Got 10 instead"),
+        (
+            {"prefixes": (8, 4)},
+            r"`prefixes` must be ascending numbers of bits below 16, .* Got \(8, 4\)",
+        ),
+        ({"prefixes": [16]}, r"`prefixes` must be ascending numbers of bits below 16, the bits of a code. Got \[16\]"),
         ({"init": "itq", "backbone": "mlp"}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
     ],
     ids=str,
@@ -273,6 +299,38 @@ def test_starts_from_itq(digits, itq):
     scores = [hasher.score(digits.X_query, digits.y_query) for hasher in (started, itq, rotation)]
     assert scores[0] == pytest.approx(scores[1], abs=0.05)
     assert scores[0] > scores[2] + 0.05
+
+
+# --- prefixes
+
+
+@pytest.mark.parametrize(("backbone", "gain"), [(None, 0.03), ("mlp", 0.01)])
+def test_trained_prefixes_rank_better_than_cut_ones(digits, backbone, gain):
+    def fit(nbits, **options):
+        return quick(nbits=nbits, n_epochs=30, backbone=backbone, **options).fit(digits.X, digits.y)
+
+    def score(hasher):
+        return hasher.score(digits.X_query, digits.y_query)
+
+    usual, whole = fit(32), fit(32, prefixes=(8, 16))
+    assert score(whole.prefix(8)) > score(usual.prefix(8)) + gain
+    for n in (8, 16):
+        assert score(whole.prefix(n)) > score(fit(n)) - 0.08
+    assert score(whole) > score(usual) - 0.05
+
+
+def test_a_prefix_keeps_the_shorter_ones(digits, tmp_path):
+    whole = quick(nbits=24, prefixes=[6, 12]).fit(digits.X, digits.y)
+    save(whole, tmp_path / "hasher.safetensors")
+    loaded = load(tmp_path / "hasher.safetensors")
+    for hasher in (whole, loaded):
+        shorter = hasher.prefix(12)
+        assert (shorter.nbits, shorter.prefixes, hasher.prefix(20).prefixes) == (12, (6,), (6, 12))
+        assert_array_equal(shorter.transform(digits.X_query), whole.transform(digits.X_query)[:, :12])
+        with pytest.raises(ValueError, match="prefixes"):
+            hasher.prefix(12).set_params(prefixes=(4,)).partial_fit(digits.X, digits.y)
+        before = shorter.history_[-1]["epoch"]
+        assert shorter.partial_fit(digits.X, digits.y).history_[-1]["epoch"] == before + 1
 
 
 # --- FastAP
