@@ -6,11 +6,15 @@
     python experiments/nsh.py --variants "own view"  # the variants whose name contains own view
     python experiments/nsh.py --quick                # one split, 300 steps, nothing stored
     python experiments/nsh.py --deviations           # the digits, with single differences from the paper undone
+    python experiments/nsh.py --query-views          # both values of query_view on held-out training samples
 
 32 bits, protocol "5k", without the labels of the training samples. The settings were chosen on
 splits of the training samples of seed 0: fitted on 4,000, ranking the other 1,000. The results are
 in experiments/results/nsh.json, the times of a step, with all tasks and variants only, in
 nsh_step_times.json.
+
+--query-views has held-out training samples, 4,000 to learn from and 1,000 that are ranked: the results are in
+nsh_query_views.json, the table in nsh_query_views.md.
 
 The augmentations are weak: if the initial codes do not find the other view of an image nearest, NSH
 as in the paper learns wrong neighbors. The variant "own view first" is NSH with its default settings,
@@ -22,11 +26,12 @@ CIBHash beside them.
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 import torch
-from _results import RESULTS, mean_text, store
-from _splits import without_labels
+from _results import RESULTS, as_markdown, mean_text, rank, read, store
+from _splits import rank_held_out, without_labels
 from torch import nn
 
 from skhash import CIBHashHasher, ITQHasher, NSHHasher
@@ -49,6 +54,19 @@ TASKS = [
         ["full", "hard_sort", "single_bottleneck", "no_quantization", "decoding", "no_softsort", "multi_label"],
     ),
 ]
+#: sets that choose `query_view`, by training samples: data set, and whether its samples are images
+QUERY_VIEW_SETS = {
+    "digits": ("digits", False),
+    "usps": ("usps", False),
+    "mnist vectors": ("mnist", False),
+    "fashion_mnist vectors": ("fashion_mnist", False),
+    "cifar gist vectors": ("cifar_gist", False),
+    "efficientnet vectors": ("cifar10_efficientnet1280", False),
+    "mnist images": ("mnist", True),
+    "fashion_mnist images": ("fashion_mnist", True),
+}
+FIVE_THOUSAND = ("usps", "mnist", "fashion_mnist", "cifar_gist")
+QUERY_VIEWS, QUERY_VIEW_KEYS = RESULTS / "nsh_query_views.json", ("task", "nbits", "view", "seed")
 FULL_EPOCHS, ABLATION_EPOCHS = 50, 20  # of 100 steps
 DESCENDING = "a descending sort"
 BATCH_SIZES = (50, 100, 200, 400, 800)
@@ -172,6 +190,52 @@ def run_deviations(n_seeds, name):
         store(RESULTS / "nsh.json", results, ("task", "variant"))
 
 
+def run_query_views(n_seeds, name):
+    """Store AP_T of both query views on held-out training samples; what is stored is not measured again."""
+    for task, (dataset, as_images) in QUERY_VIEW_SETS.items():
+        for seed, nbits, view in product(range(n_seeds), (16, 32, 64), ("anchor", "items")):
+            cell = dict(zip(QUERY_VIEW_KEYS, (task, nbits, view, seed), strict=True))
+            if name in task and not any(cell.items() <= result.items() for result in read(QUERY_VIEWS)):
+                data = load_training_samples(dataset, as_images, seed)
+                with torch.random.fork_rng():
+                    torch.manual_seed(seed)
+                    options = {"backbone": small_network(), "augment": jitter, "n_epochs": 50} if as_images else {}
+                    options |= {"query_view": view, "random_state": seed, "own_view": "sorted", "deterministic": True}
+                    hasher = NSHHasher(nbits, store_database=False, **options).fit(data.X_train)
+                store(QUERY_VIEWS, [cell | rank(hasher, data, ["ap"])], QUERY_VIEW_KEYS)
+                print(task, seed, nbits, view, read(QUERY_VIEWS)[-1]["ap"], flush=True)
+    table = make_table_of_views(read(QUERY_VIEWS))
+    QUERY_VIEWS.with_suffix(".md").write_text(table, encoding="utf-8")
+    print(table)
+
+
+def make_table_of_views(results):
+    """Markdown of AP_T of both query views, means over the splits, and the mean gain over the numbers of bits."""
+    lines = [["samples", "splits", *(f"{nbits} bits" for nbits in (16, 32, 64)), "gain of items"]]
+    for task in QUERY_VIEW_SETS:
+        rows = [row for row in results if row["task"] == task]
+        if rows:
+            means = {
+                view: [np.mean([r["ap"] for r in rows if (r["view"], r["nbits"]) == (view, n)]) for n in (16, 32, 64)]
+                for view in ("anchor", "items")
+            }
+            cells = [f"{anchor:.3f} / {items:.3f}" for anchor, items in zip(*means.values(), strict=True)]
+            gain = np.mean(means["items"]) - np.mean(means["anchor"])
+            lines.append([task, str(len({row["seed"] for row in rows})), *cells, f"{gain:+.3f}"])
+    return as_markdown(lines) + "\n"
+
+
+def load_training_samples(dataset, as_images, seed):
+    """Split of training samples alone: 4,000 to learn from, or two thirds of a small set, and 1,000 that are ranked."""
+    data = load_dataset(dataset, protocol="5k" if dataset in FIVE_THOUSAND else "holdout", random_state=seed)
+    n_ranked = min(1000, len(data.X_train) // 3)
+    order = np.random.default_rng(seed).permutation(len(data.X_train))[: n_ranked + 4000]
+    split = rank_held_out(data.X_train, data.y_train, order[n_ranked:], order[:n_ranked], data.affinity)
+    for part in ("X_train", "X_query", "X_database"):
+        split[part] = split[part].reshape(-1, 1, 28, 28) if as_images else split[part]
+    return split
+
+
 def step_times(batch_sizes):
     """Milliseconds of the loss with its gradient on the CPU, and of the encoder alone."""
     results = []
@@ -205,7 +269,11 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="one split, few steps, nothing stored")
     parser.add_argument("--deviations", action="store_true", help="undo single differences from the paper")
+    parser.add_argument("--query-views", action="store_true", help="both query views on held-out training samples")
     options = parser.parse_args()
+    if options.query_views:
+        run_query_views(options.seeds, options.tasks)
+        return
     if options.deviations:
         run_deviations(options.seeds, options.variants)
         return
