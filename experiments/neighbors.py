@@ -6,6 +6,7 @@
     python experiments/neighbors.py --set wordnet --bytes 16,32,48,96,192 --seeds 3
     python experiments/neighbors.py --set wordnet_users --bytes 16,48 --seeds 3
     python experiments/neighbors.py --methods embedding,embedding-real --again   # measure these again
+    python experiments/neighbors.py table                              # EmbeddingHasher beside the best other method
 
 FOLDER has one .npz file per set, with the vectors in X. ``python experiments/vectors.py`` writes those of WordNet and
 GloVe. "text" is books_minilm384 and arxiv_minilm384 together; this data is not distributed. Each seed holds out 500
@@ -14,7 +15,9 @@ samples as queries, at most a fifth, as ``skhash compare --task neighbors`` does
 glosses are items: "embedding+queries" has learned from 2,000 other example sentences, too. The neighbors of text and
 words are those by cosine.
 
-The results are in experiments/results/neighbors, one file per set; what is stored is not measured again.
+The results are in experiments/results/neighbors, one file per set; what is stored is not measured again. The table is
+experiments/results/neighbors.md. Two methods are level there if their difference is at most two standard errors over
+the splits, or 0.005.
 """
 
 import argparse
@@ -23,11 +26,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from _results import RESULTS, read, store
+from _results import RESULTS, as_markdown, read, store
 
 from skhash.comparison import expand_methods
 from skhash.comparison._baselines import why_not
 from skhash.comparison._neighbors import Vectors, evaluate_method
+from skhash.comparison.tables import mean_and_spread
 from skhash.datasets import PROTOCOLS, split
 from skhash.datasets.loading import fetch, find_file
 from skhash.registry import FOR_NEIGHBORS
@@ -40,6 +44,16 @@ SETS = {
     "wordnet": (("wordnet_minilm384",), "neighbors-cosine"),
     "glove": (("glove_6b_50d",), "neighbors-cosine"),
 }
+#: sets of the table
+TITLES = {
+    "wordnet": "WordNet, 117,159 x 384",
+    "text": "text, 3,630 x 384",
+    "glove": "GloVe, 399,500 x 50",
+    "cifar10_gist512": "CIFAR-10 GIST, 10,000 x 512",
+    "fashion_mnist": "Fashion-MNIST, 10,000 x 784",
+    "mnist": "MNIST, 10,000 x 784",
+}
+N_SPLITS, TABLE = 3, RESULTS / "neighbors.md"
 N_QUERIES = 500
 N_QUERIES_OF_USERS, N_ITEMS_OF_USERS = 2000, 20_000
 KEYS = ("dataset", "method", "nbits", "seed")
@@ -87,8 +101,56 @@ def measure(name, method, nbits, seed, vectors):
     return result | setting | recalls | {key: round(values[key], digits) for key, digits in DIGITS.items()}
 
 
+def recalls_by_seed(results, nbytes):
+    """R@10 by real queries of each method with so many bytes: seed to recall."""
+    recalls = {}
+    for result in results:
+        if result["bytes_per_item"] == nbytes:
+            recalls.setdefault(result["method"], {})[result["seed"]] = result["real_neighbor_recall_at_10"]
+    return {method: by_seed for method, by_seed in recalls.items() if len(by_seed) >= N_SPLITS}
+
+
+def compare_with_best(results, nbytes):
+    """Cells of EmbeddingHasher and of the best other method of at most so many bytes; bold is the better, or both."""
+    ours = {method: r for method, r in recalls_by_seed(results, nbytes).items() if method.startswith("embedding")}
+    others = {
+        (method, n): recalls
+        for n in sorted({result["bytes_per_item"] for result in results if result["bytes_per_item"] <= nbytes})
+        for method, recalls in recalls_by_seed(results, n).items()
+        if not method.startswith("embedding")
+    }
+    if not ours or not others:
+        return None
+
+    def mean(item):
+        return np.mean(list(item[1].values()))
+
+    _, our = max(ours.items(), key=mean)
+    (other, n), their = max(others.items(), key=mean)
+    gains = np.array([our[seed] - their[seed] for seed in our if seed in their])
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    is_level = abs(gains.mean()) <= max(2 * error, 0.005)
+    cells = [mean_and_spread(list(recalls.values())) for recalls in (our, their)]
+    wins = (is_level or gains.mean() > 0, is_level or gains.mean() < 0)
+    cells = [f"**{cell}**" if is_bold else cell for cell, is_bold in zip(cells, wins, strict=True)]
+    name = other + (f", {n} bytes" if n < nbytes else "")
+    return [cells[0], f"{cells[1]} {name}", f"{gains.mean():+.3f} ± {error:.3f}"]
+
+
+def make_table():
+    """Markdown of EmbeddingHasher beside the best other method, by set and bytes."""
+    lines = [["data", "bytes", "EmbeddingHasher", "best other", "difference"]]
+    for name, title in TITLES.items():
+        results = read(RESULTS / "neighbors" / f"{name}.json")
+        for nbytes in (8, 16, 24, 32, 48, 64, 96, 128, 192):
+            cells = compare_with_best([r for r in results if r["dataset"] == name], nbytes)
+            lines += [[title, str(nbytes), *cells]] if cells else []
+    return as_markdown(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
     parser.add_argument("--set", default="digits")
     parser.add_argument("--bytes", default="8,16,32")
     parser.add_argument("--methods", help=f"by default {METHODS}, or {METHODS_OF_USERS} of wordnet_users")
@@ -96,6 +158,10 @@ def main():
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
     parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
+    if options.command == "table":
+        TABLE.write_text(make_table(), encoding="utf-8")
+        print(make_table())
+        return
     path = RESULTS / "neighbors" / f"{options.set}.json"
     if options.set == "wordnet_users":
         methods = (options.methods or METHODS_OF_USERS).split(",")
