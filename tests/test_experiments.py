@@ -88,6 +88,40 @@ def test_tables_of_prefixes_follow_from_the_results(monkeypatch):
         assert text == path.with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_neighbors_follows_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    neighbors = importlib.import_module("neighbors")
+    assert neighbors.make_table() == neighbors.TABLE.read_text(encoding="utf-8")
+
+
+def test_of_two_level_methods_both_are_bold(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    neighbors = importlib.import_module("neighbors")
+
+    def compare(our, their, nbytes=16):
+        rows = [("embedding-real", 16, our), ("pq", nbytes, their), ("opq", 32, [1.0] * 3)]
+        return neighbors.compare_with_best(
+            [
+                {"method": method, "bytes_per_item": n, "seed": seed, "real_neighbor_recall_at_10": recall}
+                for method, n, recalls in rows
+                for seed, recall in enumerate(recalls)
+            ],
+            16,
+        )
+
+    assert compare([0.5, 0.6, 0.7], [0.4, 0.5, 0.6]) == ["**0.600 ± 0.100**", "0.500 ± 0.100 pq", "+0.100 ± 0.000"]
+    assert compare([0.5, 0.5, 0.5], [0.6, 0.6, 0.6], 8)[:2] == ["0.500 ± 0.000", "**0.600 ± 0.000** pq, 8 bytes"]
+    assert compare([0.5, 0.6, 0.7], [0.6, 0.6, 0.6])[:2] == ["**0.600 ± 0.100**", "**0.600 ± 0.000** pq"]
+    assert compare([0.5, 0.6], [0.6, 0.6, 0.6]) is None  # two splits
+
+
+def test_the_table_of_query_views_follows_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    nsh = importlib.import_module("nsh")
+    text = nsh.make_table_of_views(json.loads(nsh.QUERY_VIEWS.read_text(encoding="utf-8")))
+    assert text == nsh.QUERY_VIEWS.with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_the_cascade_follows_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     cascade = importlib.import_module("cascade")
