@@ -199,7 +199,9 @@ def run_query_views(n_seeds, name):
                 data = load_training_samples(dataset, as_images, seed)
                 with torch.random.fork_rng():
                     torch.manual_seed(seed)
-                    options = {"backbone": small_network(), "augment": jitter, "n_epochs": 50} if as_images else {}
+                    options = {}
+                    if as_images:
+                        options = {"backbone": small_network(), "augment": jitter, "n_epochs": FULL_EPOCHS}
                     options |= {"query_view": view, "random_state": seed, "own_view": "sorted", "deterministic": True}
                     hasher = NSHHasher(nbits, store_database=False, **options).fit(data.X_train)
                 store(QUERY_VIEWS, [cell | rank(hasher, data, ["ap"])], QUERY_VIEW_KEYS)
