@@ -177,7 +177,10 @@ class Reconstruction:
 def signs_of(values: Any) -> Any:
     """Signs of activations, as in codes, in float32."""
     if isinstance(values, np.ndarray):
-        return np.where(values >= 0, np.float32(1), np.float32(-1))
+        signs = (values >= 0).astype(np.float32)  # several times as fast as `where`
+        signs *= 2
+        signs -= 1
+        return signs
     return library_of(values).where(values >= 0, 1.0, -1.0)
 
 

@@ -59,30 +59,37 @@ class HeldOutQueries(BestEpoch):
 
     def measure(self, encoder: QueryEncoder) -> float:
         """Share of the nearest neighbors that are among the best items of the real queries, mean over the queries."""
-        return self.recalls(encoder)[0]
+        return self._recall_of_queries(encoder, self._terms(encoder))
 
-    @torch.no_grad()
     def recalls(self, encoder: QueryEncoder) -> tuple[float, float]:
         """Recall of the real queries, and that of their codes by Hamming distance; means with those of prefixes."""
+        terms = self._terms(encoder)
+        return self._recall_of_queries(encoder, terms), self._recall_of_codes(encoder, terms)
+
+    def _terms(self, encoder: QueryEncoder) -> ItemTerms:
+        return self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
+
+    @torch.no_grad()
+    def _recall_of_queries(self, encoder: QueryEncoder, terms: ItemTerms) -> float:
+        samples = self._read(encoder.eval())
+        scores = (self.scores.queries(encoder, samples).cpu() @ terms.vectors.T).sub_(terms.offsets)
+        others = encoder.prefix_scores(samples, terms.vectors.to(samples.device))
+        return self._recall(encoder, [scores, *(values.cpu() for values in others)])
+
+    @torch.no_grad()
+    def _recall_of_codes(self, encoder: QueryEncoder, terms: ItemTerms) -> float:
+        codes, others = sign(encoder(self._read(encoder.eval()))).cpu(), sign(terms.vectors)
+        lengths = (codes.shape[1], *encoder.prefixes)
+        return self._recall(encoder, [codes[:, :n] @ others[:, :n].T for n in lengths])
+
+    def _recall(self, encoder: QueryEncoder, ranked: list[torch.Tensor]) -> float:
+        """Mean recall of the scores of all lengths."""
         if self.n_queries == 0:
-            return 0.0, 0.0
+            return 0.0
         if self._neighbors is None:
             self._neighbors = self._nearest(self._similarities(encoder))
-        vectors, offsets = self.items or self.scores.items(encoder, ArraySubset(self.train, self.rows))
-        samples = self._read(encoder.eval())
-        scores = self.scores.queries(encoder, samples).cpu() @ vectors.T - offsets
-        codes, others = sign(encoder(samples)).cpu(), sign(vectors)
-        reals = [scores, *(values.cpu() for values in encoder.prefix_scores(samples, vectors.to(samples.device)))]
-        lengths = (codes.shape[1], *encoder.prefixes)
-        real, hamming = (
-            sum(map(self._recall, ranked)) / len(lengths)
-            for ranked in (reals, [codes[:, :n] @ others[:, :n].T for n in lengths])
-        )
-        return real, hamming
-
-    def _recall(self, scores: torch.Tensor) -> float:
-        found = self._nearest(scores)[:, :, None]
-        return float((found == self._neighbors[:, None]).any(2).double().mean())  # type: ignore[index]
+        found = [self._nearest(scores)[:, :, None] == self._neighbors[:, None] for scores in ranked]
+        return sum(float(near.any(2).double().mean()) for near in found) / len(found)
 
     def _read(self, encoder: QueryEncoder) -> torch.Tensor:
         samples = encoder.read(self.train, self.own)

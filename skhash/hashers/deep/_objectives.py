@@ -60,7 +60,8 @@ def sign(h: torch.Tensor) -> torch.Tensor:
     >>> code.tolist(), torch.autograd.grad(code.sum(), h)[0].tolist()
     ([-1.0, 1.0], [1.0, 1.0])
     """
-    return h + (torch.where(h >= 0, 1.0, -1.0) - h).detach()
+    bits = (h >= 0).to(h.dtype).mul_(2).sub_(1)  # several times as fast as `where`
+    return bits + (h - h.detach())
 
 
 def bernoulli_sign(logits: torch.Tensor) -> torch.Tensor:
