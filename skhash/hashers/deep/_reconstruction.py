@@ -77,9 +77,8 @@ def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.
     """W (nbits, width), whose values are near their signs, as in ITQ."""
     rotation: FloatArray = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
     for values in itertools.islice(_parts(X @ directions.T), N_ROTATIONS):
-        bits = signs_of(values @ rotation.T)
-        rotation = _rotation(values, bits)
-    weights: FloatArray = _scaled(rotation, values, bits) @ directions
+        rotation = _rotation(values, signs_of(values @ rotation.T))
+    weights: FloatArray = rotation @ directions
     return weights
 
 
@@ -90,16 +89,11 @@ def _parts(X: FloatArray) -> Iterator[FloatArray]:
 
 
 def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
-    """R (n_bits, n_directions) of norm 1, which maps values of the directions to bits best."""
-    left, _, right = svd((bits.T @ values).astype(np.float64), full_matrices=False)
-    return np.asarray(left @ right, np.float32)
-
-
-def _scaled(rotation: FloatArray, values: FloatArray, bits: FloatArray) -> FloatArray:
-    """R (n_bits, n_directions), whose rows or columns have the norm that is best for the bits."""
-    outputs = values @ rotation.T
-    squared = np.square(outputs).sum(dtype=np.float64)
-    return np.asarray(rotation * (np.vdot(outputs, bits) / max(squared, 1e-12)), np.float32)
+    """R (n_bits, n_directions), which maps values of the directions to bits best."""
+    left, singular, right = svd((bits.T @ values).astype(np.float64), full_matrices=False)
+    rotation: FloatArray = left @ right
+    squared = np.square(values @ rotation.T.astype(np.float32)).sum(dtype=np.float64)
+    return np.asarray(rotation * (singular.sum() / max(squared, 1e-12)), np.float32)
 
 
 def learn_reconstructions(
@@ -128,8 +122,7 @@ def learn_reconstructions(
                 bits, _ = model.descend(part, n_content)
                 values = part @ directions.T
                 for first, last in itertools.pairwise((0, *lengths)):
-                    own = bits[:, first:last]
-                    start[first:last] = _scaled(_rotation(values, own), values, own) @ directions
+                    start[first:last] = _rotation(values, bits[:, first:last]) @ directions
             model, decoders = _regression(part, bits, start, groups, has_offset, pull, lengths)
         yield model if n_digits == 0 else _with_digits(model, part, n_content), decoders[:-1]
 

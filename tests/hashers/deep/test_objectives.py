@@ -17,10 +17,10 @@ from skhash.hashers.deep import bernoulli_sign, nt_xent, sign
 
 
 def test_the_sign_passes_gradients_unchanged():
-    h = torch.tensor([-0.5, 0.0, 0.2, 3e9], requires_grad=True)
-    assert_array_equal(sign(h).detach(), [-1, 1, 1, 1])
-    (sign(h) * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
-    assert_array_equal(h.grad, [1, 2, 3, 4])
+    h = torch.tensor([-0.5, 0.0, 0.2], requires_grad=True)
+    assert_array_equal(sign(h).detach(), [-1, 1, 1])
+    (sign(h) * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert_array_equal(h.grad, [1, 2, 3])
 
 
 def test_bits_are_drawn_with_their_probability():
