@@ -50,6 +50,7 @@ TITLES = {
     "text": "text, 3,630 x 384",
     "glove": "GloVe, 399,500 x 50",
     "cifar10_gist512": "CIFAR-10 GIST, 10,000 x 512",
+    "cifar10_efficientnet1280": "EfficientNet features of CIFAR-10, 10,000 x 1,280",
     "fashion_mnist": "Fashion-MNIST, 10,000 x 784",
     "mnist": "MNIST, 10,000 x 784",
 }

@@ -4,6 +4,7 @@ from matplotlib import pyplot as plt
 from results import ROOT, read_results
 
 from skhash.displays import RecallByBytesDisplay
+from skhash.displays._base import color_and_marker
 
 #: methods that no one should take, and that would hide the others
 OMITTED = ("sign", "float32", "float16", "lsh", "faiss-lsh")
@@ -14,6 +15,7 @@ SETS = {
     "text": ("text", (8, 16, 32, 48, 96, 192)),
     "glove": ("GloVe", (8, 16, 24)),
     "cifar10_gist512": ("CIFAR-10 GIST", (8, 16, 32, 64, 128)),
+    "cifar10_efficientnet1280": ("EfficientNet", (16, 32, 64)),
     "mnist": ("MNIST", (16, 32, 64)),
     "fashion_mnist": ("Fashion-MNIST", (8, 16, 32, 64)),
 }
@@ -39,14 +41,17 @@ def wordnet():
 
 def all_sets():
     """Plot every set, with one legend."""
-    figure, axes = plt.subplots(2, 3, figsize=(9, 6.4), sharey=True, layout="constrained")
+    axes = plt.figure(figsize=(11, 6), layout="constrained").subplots(2, 4, sharey=True)
     entries = {}
-    for ax, (name, (title, sizes)) in zip(axes.flat, SETS.items(), strict=True):
+    for ax, (name, (title, sizes)) in zip(axes.flat, SETS.items(), strict=False):
         results = [result for result in _results(name, sizes) if result["method"] in SHOWN]
         results.sort(key=lambda result: SHOWN.index(result["method"]))
-        RecallByBytesDisplay.from_results(results, ax=ax)
+        for line in RecallByBytesDisplay.from_results(results, ax=ax).lines_:
+            color, marker = color_and_marker(SHOWN.index(line.get_label()))
+            line.set(color=color, marker=marker)
         lines, names = ax.get_legend_handles_labels()
         entries |= dict(zip(names, lines, strict=True))
         ax.get_legend().remove()
         ax.set(title=title, ylabel="Recall of the 10 nearest" if ax in axes[:, 0] else "")
-    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5, frameon=False)
+    axes[-1, -1].axis("off")
+    axes[-1, -1].legend(entries.values(), entries.keys(), loc="center", frameon=False)
