@@ -28,8 +28,7 @@ from pathlib import Path
 import numpy as np
 from _results import RESULTS, as_markdown, read, store
 
-from skhash.comparison import expand_methods
-from skhash.comparison._baselines import why_not
+from skhash.comparison import _baselines, expand_methods
 from skhash.comparison._neighbors import Vectors, evaluate_method
 from skhash.comparison.tables import mean_and_spread
 from skhash.datasets import PROTOCOLS, split
@@ -157,12 +156,14 @@ def main():
     parser.add_argument("--methods", help=f"by default {METHODS}, or {METHODS_OF_USERS} of wordnet_users")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="largest number of items; all by default")
+    parser.add_argument("--codebooks", type=int, default=_baselines.N_CODEBOOKS, help="largest number for rq and lsq")
     parser.add_argument("--again", action="store_true", help="measure again what is stored")
     options = parser.parse_args()
     if options.command == "table":
         TABLE.write_text(make_table(), encoding="utf-8")
         print(make_table())
         return
+    _baselines.N_CODEBOOKS = options.codebooks
     path = RESULTS / "neighbors" / f"{options.set}.json"
     if options.set == "wordnet_users":
         methods = (options.methods or METHODS_OF_USERS).split(",")
@@ -174,7 +175,8 @@ def main():
         stored = () if options.again else [tuple(result[key] for key in KEYS) for result in read(path)]
         for nbits in (8 * int(n) for n in options.bytes.split(",")):
             for method in methods:
-                reason = method in FOR_NEIGHBORS and why_not(method, nbits, vectors.items.shape[1], len(vectors.items))
+                n_items, n_features = vectors.items.shape
+                reason = method in FOR_NEIGHBORS and _baselines.why_not(method, nbits, n_features, n_items)
                 if reason or (options.set, method, nbits, seed) in stored:
                     continue
                 result = measure(options.set, method, nbits, seed, vectors)

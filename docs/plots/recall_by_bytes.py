@@ -46,6 +46,7 @@ def all_sets():
     for ax, (name, (title, sizes)) in zip(axes.flat, SETS.items(), strict=False):
         results = [result for result in _results(name, sizes) if result["method"] in SHOWN]
         results.sort(key=lambda result: SHOWN.index(result["method"]))
+        # some of these methods share a color in the registry
         for line in RecallByBytesDisplay.from_results(results, ax=ax).lines_:
             color, marker = color_and_marker(SHOWN.index(line.get_label()))
             line.set(color=color, marker=marker)
