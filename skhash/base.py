@@ -351,7 +351,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         return encode_samples(self, X, out, batch_size, progress)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean metric of `X` as queries against the training samples as database.
+        """Mean tie-aware AP of `X` as queries against the training samples as database.
+
+        It is AP whatever the hasher was trained on, so that a search compares one metric.
 
         Parameters
         ----------
@@ -363,14 +365,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         Returns
         -------
         float
-            Mean tie-aware AP, or NDCG if the hasher is trained on NDCG, in [0, 1].
+            Mean tie-aware AP, in [0, 1]. For another metric see :class:`skhash.metrics.RetrievalScorer`.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             If the hasher is not fitted.
         ValueError
-            If the affinity needs targets that are missing, or with ``store_database=False``.
+            If the affinity needs targets that are missing, with ``store_database=False``, or if the classes of most
+            queries are not those of training samples.
 
         Examples
         --------
@@ -384,7 +387,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         from skhash.metrics.scorers import RetrievalScorer
 
         check_is_fitted(self)
-        score: float = RetrievalScorer(self._score_metric())(self, X, y)
+        score: float = RetrievalScorer("ap")(self, X, y)
         return score
 
     def prefix(self, nbits: int) -> Self:
@@ -482,9 +485,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _prefix_is_as_good(self, n_samples: int) -> bool:
         """Whether a prefix is, by construction, as good as a fit of its length to so many samples."""
         return False
-
-    def _score_metric(self) -> str:
-        return "ap"
 
     @property
     def _n_features_out(self) -> int:

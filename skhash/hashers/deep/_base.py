@@ -541,10 +541,14 @@ class DeepHasher(BaseHasher):
         learned, held_out = split_indices(len(X), self.validation_fraction, order)
         affinity = "auto" if self.affinity_ is None else self.affinity_
         ranked = Relevance.between(self._targets, self._targets, affinity) if relevance is None else relevance
-        early_stopping = EarlyStopping(X, ranked, learned, held_out, self._score_metric(), self.n_iter_no_change)
+        early_stopping = EarlyStopping(X, ranked, learned, held_out, self._validation_metric(), self.n_iter_no_change)
         if relevance is None:  # it chooses the epoch, and is not learned from
             early_stopping.train_relevance = None
         return early_stopping
+
+    def _validation_metric(self) -> str:
+        """Metric of held-out samples by which early stopping chooses the epoch: the one that is trained, or AP."""
+        return "ap"
 
     def _fit_loop(
         self,

@@ -1,4 +1,4 @@
-"""Early stopping: the exact metric of held-out samples decides which epoch is kept."""
+"""Early stopping: the trained metric, or AP, of held-out samples decides which epoch is kept."""
 
 import math
 from abc import ABC, abstractmethod

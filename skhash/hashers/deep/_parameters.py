@@ -164,8 +164,8 @@ smoothing : float, default=None
 hidden_dropout : float, default={hidden_dropout}
     Dropout probability of the hidden units of "mlp" and "conv".
 early_stopping : bool, default=False
-    Whether to hold out samples, evaluate the exact metric on them after each epoch, and
-    return the best epoch.
+    Whether to hold out samples, evaluate them after each epoch by the metric that is trained (or
+    by AP, if the loss is no metric), and return the best epoch.
 validation_fraction : float, default=0.1
     Fraction of the training samples to hold out.
 n_iter_no_change : int, default=10

@@ -54,7 +54,7 @@ class TALRHasher(PrefixesMixin, DeepHasher):
     objective : "ap", "ndcg" or "fast_ap", default="ap"
         Metric to optimize. "ndcg" uses the levels of the affinity. "fast_ap" takes the
         precision at the end of each tie instead of the mean over its orders, see
-        :func:`skhash.metrics.fast_ap`; :meth:`score` is then AP.
+        :func:`skhash.metrics.fast_ap`. :meth:`score` is AP for each of them.
     relaxation : "exact", "paper" or "simplified", default="exact"
         The tie-aware metric itself on soft counts, the paper's relaxation of it, or
         the one in the authors' code. "fast_ap" has no relaxation.
@@ -162,7 +162,7 @@ class TALRHasher(PrefixesMixin, DeepHasher):
         by_distance = not getattr(self.affinity_, "requires_y", True)
         return "deep" if self.backbone is not None else "distances" if by_distance else self.objective
 
-    def _score_metric(self) -> str:
+    def _validation_metric(self) -> str:
         return "ap" if self.objective == "fast_ap" else self.objective
 
     def _check_options(self) -> None:

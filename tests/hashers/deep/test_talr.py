@@ -1,6 +1,7 @@
 """TALR: the loss is the metric, and minimizing it makes better codes."""
 
 from functools import partial
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -10,12 +11,14 @@ from _helpers import draw, loss_of
 from numpy.testing import assert_allclose, assert_array_equal
 from pytorch_metric_learning import losses
 from scipy import sparse
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.utils import get_tags
 from torch.nn.functional import normalize
 
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance, SharedLabelsAffinity
 from skhash.hashers.deep import soft_metric
+from skhash.hashers.deep._early_stopping import split_indices
 from skhash.hashers.deep._objectives import MAX_LEVELS, HistogramObjective
 from skhash.hashers.deep._talr import TALRObjective
 from skhash.metrics import (
@@ -226,11 +229,43 @@ def plain(digits):
     return {objective: quick(objective=objective).fit(digits.X, digits.y) for objective in OBJECTIVES}
 
 
-def test_score_is_the_metric_of_training(digits, plain):
+def test_score_is_average_precision_whatever_is_trained(digits, plain):
     hasher = plain["ndcg"]
     codes, queries = hasher.transform(digits.X), hasher.transform(digits.X_query)
     H = relevance_histogram(queries, codes, digits.y_query, digits.y)
-    assert hasher.score(digits.X_query, digits.y_query) == pytest.approx(ndcg(H), abs=1e-14)
+    assert hasher.score(digits.X_query, digits.y_query) == pytest.approx(average_precision(H), abs=1e-14)
+    assert average_precision(H) < ndcg(H) - 0.01
+
+
+@pytest.mark.parametrize(("objective", "metric"), [("ap", "ap"), ("ndcg", "ndcg"), ("fast_ap", "ap")])
+def test_early_stopping_measures_the_metric_that_is_trained(digits, objective, metric):
+    options = {"objective": objective, "early_stopping": True, "n_epochs": 1, "validation_fraction": 0.3}
+    hasher = quick(**options).fit(digits.X, digits.y)
+    seed = np.random.default_rng(np.random.RandomState(0).randint(np.iinfo(np.int32).max))
+    learned, held_out = split_indices(len(digits.X), 0.3, seed)
+    codes = hasher.transform(digits.X)
+    H = relevance_histogram(codes[held_out], codes[learned], digits.y[held_out], digits.y[learned])
+    values = {"ap": average_precision(H), "ndcg": ndcg(H)}
+    assert hasher.history_[0]["validation"] == pytest.approx(values[metric], abs=1e-14)
+
+
+def test_a_search_without_scoring_compares_objectives_by_average_precision(digits):
+    objectives, cv = ["ap", "ndcg", "fast_ap"], StratifiedKFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(TALRHasher(16, n_epochs=3, random_state=0), {"objective": objectives}, cv=cv)
+    search.fit(digits.X, digits.y)
+    means = {objective: {"ap": [], "ndcg": []} for objective in objectives}
+    for objective, (train, test) in product(objectives, cv.split(digits.X, digits.y)):
+        hasher = TALRHasher(16, n_epochs=3, objective=objective, random_state=0).fit(digits.X[train], digits.y[train])
+        codes = hasher.transform(digits.X)
+        H = relevance_histogram(codes[test], codes[train], digits.y[test], digits.y[train])
+        for name, metric in (("ap", average_precision), ("ndcg", ndcg)):
+            means[objective][name].append(metric(H))
+    of_ap = {objective: np.mean(values["ap"]) for objective, values in means.items()}
+    assert search.best_params_ == {"objective": max(of_ap, key=of_ap.get)}
+    assert search.best_score_ == pytest.approx(max(of_ap.values()), abs=1e-14)
+    # NDCG is higher than AP for the same codes: compared with it, "ndcg" would win
+    assert np.mean(means["ndcg"]["ndcg"]) > search.best_score_
+    assert search.best_params_ != {"objective": "ndcg"}
 
 
 @pytest.mark.parametrize("kind", ["classes", "column", "words", "labels", "sparse labels", "distances", "function"])

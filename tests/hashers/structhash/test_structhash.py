@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from _helpers import history_of, structhash
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from skhash.callbacks import RetrievalMonitor
 from skhash.metrics import average_precision, ndcg, relevance_histogram
@@ -113,8 +115,8 @@ def test_with_a_cutoff_the_first_bits_have_no_weight(few, fitted):
 # --- objectives and options
 
 
-@pytest.mark.parametrize("objective", ["ap", "auc", "precision", ap_gain])
-def test_other_objectives_are_scored_by_average_precision(few, objective):
+@pytest.mark.parametrize("objective", ["ndcg", "ap", "auc", "precision", ap_gain])
+def test_every_objective_is_scored_by_average_precision(few, objective):
     hasher = structhash(nbits=2, objective=objective, hash_function="linear").fit(few.X, few.y)
     codes = hasher.transform(few.X_query), hasher.transform(few.X)
     H = relevance_histogram(*codes, few.y_query, few.y, bit_weights=hasher.bit_weights_)
@@ -130,8 +132,27 @@ def test_a_callable_objective_equals_the_one_of_that_name(few):
     assert_array_equal(named.bit_weights_, called.bit_weights_)
 
 
+def test_a_search_without_scoring_compares_objectives_by_average_precision(few):
+    objectives, cv = ["ap", "ndcg"], StratifiedKFold(2, shuffle=True, random_state=0)
+    hasher = structhash(nbits=2, hash_function="linear")
+    search = GridSearchCV(hasher, {"objective": objectives}, cv=cv).fit(few.X, few.y)
+    of_ap, of_ndcg = [], []
+    for objective in objectives:
+        histograms = []
+        for train, test in cv.split(few.X, few.y):
+            fold = clone(hasher).set_params(objective=objective).fit(few.X[train], few.y[train])
+            codes = fold.transform(few.X[test]), fold.transform(few.X[train])
+            targets = few.y[test], few.y[train]
+            histograms.append(relevance_histogram(*codes, *targets, bit_weights=fold.bit_weights_))
+        of_ap.append(np.mean([average_precision(H) for H in histograms]))
+        of_ndcg.append(np.mean([ndcg(H) for H in histograms]))
+    assert search.best_params_ == {"objective": objectives[np.argmax(of_ap)]}
+    assert search.best_score_ == pytest.approx(max(of_ap), abs=1e-14)
+    assert of_ndcg[1] > max(of_ap)  # NDCG would win over AP, whatever the codes
+
+
 @pytest.mark.filterwarnings("ignore:.* was saved with objective=")
-def test_a_loaded_hasher_scores_by_the_metric_of_its_objective(few, tmp_path):
+def test_a_loaded_hasher_scores_as_before(few, tmp_path):
     hasher = stumps(nbits=1, objective=ap_gain).fit(few.X, few.y)
     save(hasher, tmp_path / "hasher")
     assert load(tmp_path / "hasher").score(few.X_query, few.y_query) == hasher.score(few.X_query, few.y_query)
