@@ -6,10 +6,18 @@ import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _param_validation
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_n_threads
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods, InvalidParameterError, StrOptions
 from sklearn.utils.validation import _num_samples as n_samples
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "fit_context", "n_samples", "openmp_n_threads"]
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "InvalidParameterError",
+    "StrOptions",
+    "fit_context",
+    "n_samples",
+    "openmp_n_threads",
+]
 
 
 class Interval(_param_validation.Interval):

@@ -46,7 +46,8 @@ def qualified_name(value: Any) -> str:
 def check_option(name: str, value: object, allowed: Sequence[str | None]) -> None:
     """Raise ValueError unless the option `name` has one of the allowed values."""
     if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}. Got {value!r} instead.")
+        got = with_nearest([value], filter(None, allowed)) if isinstance(value, str) else repr(value)
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}. Got {got} instead.")
 
 
 def evenly_spaced(n_samples: int, n_max: int) -> npt.NDArray[np.int64]:

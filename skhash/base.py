@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._compat import Interval, StrOptions, fit_context
+from skhash._compat import Interval, InvalidParameterError, StrOptions, fit_context
 from skhash._threads import one_thread
 from skhash._validation import (
     N_CHECKED,
@@ -30,6 +30,7 @@ from skhash._validation import (
     missing_targets,
     python_ints,
     warn_if_degenerate,
+    with_nearest,
 )
 from skhash.affinity import Relevance
 from skhash.affinity.targets import as_labels
@@ -162,6 +163,18 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         ITQHasher(nbits=16, random_state=0)
         """
         return self._run_fit(X, y)
+
+    def _validate_params(self) -> None:
+        """Check the parameters; the error for an unknown name has the most similar right one."""
+        try:
+            super()._validate_params()
+        except InvalidParameterError as error:
+            name = str(error).split("'")[1]
+            value, constraints = getattr(self, name), self._parameter_constraints[name]
+            known = [option for each in constraints if isinstance(each, StrOptions) for option in each.options]
+            if not known or not isinstance(value, str):
+                raise
+            raise InvalidParameterError(str(error).replace(repr(value), with_nearest([value], sorted(known)))) from None
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""

@@ -270,5 +270,6 @@ class Metric:
 
 def _hint(name: Any) -> str:
     """Name in this library of what many papers call mAP@K."""
-    found = re.fullmatch(r"map\D*(\d+)", name, re.IGNORECASE) if isinstance(name, str) else None
-    return f" The mAP@K of papers on hashing is 'ap_at_{found[1]}_retrieved'." if found else ""
+    found = re.fullmatch(r"map(\D*(\d+))?", name, re.IGNORECASE) if isinstance(name, str) else None
+    k = found and (found[2] or "K")
+    return f" The mAP@{k} of papers on hashing is 'ap_at_{k}_retrieved', with another divisor." if k else ""

@@ -231,8 +231,11 @@ def test_training_fold_of_a_single_class_gives_a_warning(digits):
     [
         (
             {"metric": "map"},
-            r"`metric` must be one of ap, ndcg, fast_ap, precision, .* Got 'map' \(did you mean 'ap'\?\) instead",
+            r"`metric` must be one of ap, ndcg, fast_ap, precision, .* Got 'map' \(did you mean 'ap'\?\) instead. "
+            r"The mAP@K of papers on hashing is 'ap_at_K_retrieved', with another divisor\.$",
         ),
+        ({"metric": "mAP@5"}, r"The mAP@5 of papers on hashing is 'ap_at_5_retrieved', with another divisor\.$"),
+        ({"metric": "NDCG_T"}, r"Got 'NDCG_T' \(did you mean 'ndcg'\?\) instead\.$"),
         ({"metric": 5}, "Got 5 instead"),
         ({"metric": []}, "`metric` must have at least one name"),
         ({"metric": ["ap", "mrr"]}, "Got 'mrr' instead"),

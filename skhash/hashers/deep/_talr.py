@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from skhash._validation import check_option
 from skhash.affinity import Relevance
 from skhash.hashers.deep._objectives import HistogramObjective
 from skhash.metrics import RelevanceHistogram
@@ -92,6 +93,11 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     float64 tensor of shape (n_queries,)
         One value per query; on whole counts "exact" is the metric of hard codes.
 
+    Raises
+    ------
+    ValueError
+        If `objective` is unknown.
+
     Examples
     --------
     >>> import numpy as np
@@ -107,6 +113,7 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     >>> (torch.autograd.grad(value.sum(), counts)[0][0, 0] > 0).tolist()
     [False, True]
     """
+    check_option("objective", objective, ("ap", "ndcg", "fast_ap"))
     values: torch.Tensor
     if objective == "fast_ap":
         values, _ = fast_ap_of_ties(*tied_relevance(H.counts))

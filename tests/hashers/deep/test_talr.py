@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.utils import get_tags
 from torch.nn.functional import normalize
 
-from skhash import ITQHasher, TALRHasher
+from skhash import ITQHasher, StructHashHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance, SharedLabelsAffinity
 from skhash.hashers.deep import soft_metric
 from skhash.hashers.deep._early_stopping import split_indices
@@ -227,6 +227,19 @@ def test_learns_digits_better_than_itq(digits, itq, objective, relaxation):
 def plain(digits):
     """Each objective with default options."""
     return {objective: quick(objective=objective).fit(digits.X, digits.y) for objective in OBJECTIVES}
+
+
+@pytest.mark.parametrize(("given", "meant"), [("AP_T", "ap"), ("NDCG_T", "ndcg"), ("map", "ap")])
+def test_the_error_for_an_objective_names_the_one_that_is_meant(digits, given, meant):
+    hint = rf"Got '{given}' \(did you mean '{meant}'\?\) instead\."
+    for hasher in (quick(objective=given), StructHashHasher(16, objective=given)):
+        with pytest.raises(
+            ValueError, match=rf"The 'objective' parameter of {type(hasher).__name__} must be .* {hint}"
+        ):
+            hasher.fit(digits.X, digits.y)
+    H = RelevanceHistogram(torch.ones(1, 3, 2), np.array([0, 1]))
+    with pytest.raises(ValueError, match=f"`objective` must be one of 'ap', 'ndcg', 'fast_ap'. {hint}"):
+        soft_metric(H, given)
 
 
 def test_score_is_average_precision_whatever_is_trained(digits, plain):
