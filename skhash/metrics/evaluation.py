@@ -13,7 +13,7 @@ from skhash.affinity import Relevance
 from skhash.codes.distances import Estimates
 from skhash.metrics.histogram import RelevanceHistogram, count_histograms
 from skhash.metrics.metric import Metric
-from skhash.metrics.ties import check_histogram, mean_over_queries
+from skhash.metrics.ties import check_histogram, means_over_queries
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,8 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
     ... }
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
-    return evaluate_queries(ranking, metrics, empty=empty)[0]
+    parsed = _parse(metrics)
+    return mean_values(parsed, values_of_queries(ranking, parsed, empty), empty)
 
 
 def evaluate_queries(
@@ -179,8 +180,8 @@ def evaluate_queries(
     (0.0, array([0., 0.]))
     """
     parsed = _parse(metrics)
-    values = _values_of_ranking(ranking, parsed, empty)
-    return _means(parsed, values, empty), values
+    values = values_of_queries(ranking, parsed, empty)
+    return mean_values(parsed, values, empty), values
 
 
 def evaluate_histograms(
@@ -213,7 +214,7 @@ def evaluate_histograms(
     {'ap_worst': 0.5833, 'ap_best': 0.8333}
     """
     parsed = _parse(metrics)
-    return _means(parsed, _values_per_query(histograms, parsed, empty), empty)
+    return mean_values(parsed, _values_per_query(histograms, parsed, empty), empty)
 
 
 def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
@@ -222,8 +223,8 @@ def _parse(metrics: Sequence[str | Metric]) -> list[Metric]:
     return list({metric.name: metric for metric in parsed}.values())
 
 
-def _values_of_ranking(ranking: Ranking, metrics: Sequence[Metric], empty: str) -> dict[str, npt.NDArray[np.float64]]:
-    """Values per query, from one pass, or from two if bits have weights and some metrics count bits."""
+def values_of_queries(ranking: Ranking, metrics: Sequence[Metric], empty: str) -> dict[str, npt.NDArray[np.float64]]:
+    """Values per query, by name, from one pass, or from two if bits have weights and some metrics count bits."""
     values: dict[str, npt.NDArray[np.float64]] = {}
     for weighted in (True, False):
         if some := [metric for metric in metrics if (ranking.has_weights and metric.radius is None) == weighted]:
@@ -245,12 +246,6 @@ def _values_per_query(
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def _means(metrics: Sequence[Metric], values: dict[str, npt.NDArray[np.float64]], empty: str) -> dict[str, Any]:
-    """Means over all queries; metrics that skip the same queries give one warning."""
-    means: dict[str, Any] = {}
-    warned: set[str] = set()
-    for metric in metrics:
-        required, of_metric = metric._required, values[metric.name]
-        means[metric.name] = mean_over_queries(of_metric, empty, required, warn=required not in warned, stacklevel=4)
-        warned.add(required)
-    return means
+def mean_values(metrics: Sequence[Metric], values: dict[str, npt.NDArray[np.float64]], empty: str) -> dict[str, Any]:
+    """Means over all queries, by name, with one warning at the caller of the caller if queries are left out."""
+    return means_over_queries({m.name: (values[m.name], m._required) for m in metrics}, empty, stacklevel=4)

@@ -113,12 +113,12 @@ class Metric:
             all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
             among the first K, as papers on hashing report ``mAP@K``), or ``_min``.
         k : int, default=None
-            Cutoff rank of a name without one.
+            Cutoff rank of a name without one, if the metric has a cutoff.
 
         Returns
         -------
         Metric
-            The metric with its options.
+            The metric with its options. Its name has the cutoff, as ``_at_K``.
 
         Raises
         ------
@@ -131,8 +131,8 @@ class Metric:
         >>> metric = Metric.parse("ap_at_5000_retrieved")  # what many papers call mAP@5000
         >>> metric.k, metric.normalizer
         (5000, 'retrieved')
-        >>> Metric.parse("ndcg@10").name
-        'ndcg_at_10'
+        >>> Metric.parse("ndcg@10").name, Metric.parse("ndcg_best", 10).name
+        ('ndcg_at_10', 'ndcg_at_10_best')
         """
         k = as_count_or_none(k, "k")
         written = name.replace("@", "_at_", 1) if isinstance(name, str) else ""
@@ -152,7 +152,7 @@ class Metric:
             if option not in accepted:
                 raise ValueError(f"`metric` must have options of its function. Got {name!r}: {stem} has no {option}.")
         if k is not None and "k" in accepted and not options.keys() & {"k", "radius"}:
-            options["k"] = k
+            options["k"], written = k, f"{stem}_at_{k}{written.removeprefix(stem)}"
         if "normalizer" in options and "k" not in options:
             raise ValueError(f"`metric` must have a cutoff k for another normalizer, as ap_at_100_min. Got {name!r}.")
         if "radius" in accepted and not options.keys() & {"k", "radius"}:

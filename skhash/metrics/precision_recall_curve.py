@@ -7,7 +7,15 @@ import numpy.typing as npt
 
 from skhash._validation import check_option, numeric
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import EMPTY, check_histogram, divide, mean_over_queries, merge_relevant, radius_to_reach
+from skhash.metrics.ties import (
+    EMPTY,
+    NO_RELEVANT_ITEM,
+    check_histogram,
+    divide,
+    means_over_queries,
+    merge_relevant,
+    radius_to_reach,
+)
 
 
 def precision_recall_curve(
@@ -58,7 +66,7 @@ def precision_recall_curve(
     per_query = np.concatenate([_within_each(reach, merge_relevant(c), d) for c, d in H.dense_blocks()])
     per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
     if average:
-        return *mean_over_queries(per_query, empty), radii
+        return *means_over_queries({"": (per_query, NO_RELEVANT_ITEM)}, empty)[""], radii
     return per_query[:, 0], per_query[:, 1], radii
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._validation import as_count_or_none, check_option, is_dataset
-from skhash.affinity import ClassAffinity, NeighborAffinity
+from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.codes.bits import check_same_nbits
-from skhash.metrics.evaluation import Ranking, evaluate_ranking
+from skhash.metrics.evaluation import Ranking, mean_values, values_of_queries
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.shards import is_dask, sharded_ranking
@@ -34,7 +35,7 @@ class RetrievalScorer:
     metric : str or list of str, default="ap"
         A name returns a float. A list of names returns a dict of floats, from one encoding
         and one histogram: ``"ap"``, ``"ndcg@10"`` or ``"ndcg_at_10"``, ``"ap_worst"``, ...
-        see :meth:`skhash.metrics.Metric.parse`.
+        see :meth:`skhash.metrics.Metric.parse`. The keys have the cutoff: ``"ndcg_at_10"``.
     database : "fit", "fold" or tuple (X, y), default="fit"
         Database that is ranked for the scored samples: the training samples of the hasher,
         the other scored samples, or given samples, encoded by the scored estimator. Dask collections
@@ -42,10 +43,12 @@ class RetrievalScorer:
     affinity : "auto" or callable, default="auto"
         Which samples are relevant; "auto" is the fitted affinity of the hasher.
     k : int, default=None
-        Cutoff rank of the names without one. AP with a cutoff is divided by all relevant items;
-        ``"ap_at_100_retrieved"`` divides by those among the first 100.
-    empty : "skip", "zero", "one" or "nan", default="skip"
-        Value of queries with nothing relevant in the database.
+        Cutoff rank of the names without one: with 5 the key of "ap" is ``"ap_at_5"``. AP with a cutoff is
+        divided by all relevant items; ``"ap_at_100_retrieved"`` divides by those among the first 100.
+    empty : "skip", "zero", "one" or "nan", default=None
+        Value of queries with nothing relevant in the database. "skip" leaves them out, with a warning. None does
+        the same, but raises an error if the database lacks the classes of most queries, as in folds of labels in
+        order.
     weighted : bool, default=True
         Rank by the weighted Hamming distance if the hasher has learned weights of its
         bits; False ranks by the plain distance. A radius counts bits, whatever the weights.
@@ -69,11 +72,11 @@ class RetrievalScorer:
     >>> from skhash import ITQHasher
     >>> from skhash.metrics import RetrievalScorer
     >>> X, y = load_digits(return_X_y=True)
-    >>> scorer = RetrievalScorer(["ap", "ndcg"])
+    >>> scorer = RetrievalScorer(["ap", "ndcg@10"])
     >>> folds = StratifiedKFold(3, shuffle=True, random_state=0)
     >>> scores = cross_validate(ITQHasher(nbits=16), X, y, scoring=scorer, cv=folds)
     >>> sorted(scores)
-    ['fit_time', 'score_time', 'test_ap', 'test_ndcg']
+    ['fit_time', 'score_time', 'test_ap', 'test_ndcg_at_10']
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class RetrievalScorer:
         *,
         affinity: str | Callable[[Any, Any], Any] = "auto",
         k: int | None = None,
-        empty: str = "skip",
+        empty: str | None = None,
         weighted: bool = True,
         query: Literal["code", "real"] = "code",
         candidates: int | None = None,
@@ -95,7 +98,7 @@ class RetrievalScorer:
         self.empty = empty
         self.weighted = weighted
         self.query = query
-        check_option("empty", empty, EMPTY)
+        check_option("empty", empty, (*EMPTY, None))
         check_option("query", query, ("code", "real"))
         self.candidates = as_count_or_none(
             candidates,
@@ -160,7 +163,8 @@ class RetrievalScorer:
         Raises
         ------
         ValueError
-            If there are no targets that the affinity compares, or no database to rank.
+            If there are no targets that the affinity compares, no database to rank, or with ``empty=None`` if
+            the database lacks the classes of more than half of the queries.
         TypeError
             If the estimator is not a hasher, and `database` is "fit".
 
@@ -176,14 +180,17 @@ class RetrievalScorer:
         True
         """
         ranking = self.ranking(estimator, X, y)
-        values: dict[str, float] = {}
+        empty, of_queries = self.empty or "skip", {}
         for k in dict.fromkeys(self._n_neighbors):  # each number of neighbors defines other relevant items
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
-            values |= evaluate_ranking(truth, metrics, empty=self.empty)
+            of_queries |= values_of_queries(truth, metrics, empty)
+        if self.empty is None:
+            _check_classes(ranking, of_queries)
+        values = mean_values(self._metrics, of_queries, empty)
         if isinstance(self.metric, str):
             return values[self._metrics[0].name]
-        return {name: values[metric.name] for name, metric in zip(self.metric, self._metrics, strict=True)}
+        return _Scores(values, {name: metric.name for name, metric in zip(self.metric, self._metrics, strict=True)})
 
     def ranking(self, estimator: Any, X: Any, y: Any = None) -> Ranking:
         """Ranking of the database for the samples of `X` as queries.
@@ -325,3 +332,39 @@ class RetrievalScorer:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         return MetadataRequest(owner=self)
+
+
+class _Scores(dict[str, float]):
+    """Values by name; a name as it was given, which lacks the cutoff, is an error that names the key."""
+
+    def __init__(self, values: dict[str, float], keys: dict[str, str]) -> None:
+        super().__init__(values)
+        self.keys_of_names = keys
+
+    def __contains__(self, name: object) -> bool:
+        # a search asks with its `refit`, and its own error would not say what the key is
+        if not super().__contains__(name) and name in self.keys_of_names:
+            raise ValueError(self._message(name))
+        return super().__contains__(name)
+
+    def __missing__(self, name: str) -> float:
+        raise KeyError(self._message(name))
+
+    def _message(self, name: Any) -> str:
+        keys = repr(self.keys_of_names[name]) if name in self.keys_of_names else f"one of {', '.join(self)}"
+        return f"`refit`, or a key, must be {keys}. Got {name!r} instead."
+
+
+def _check_classes(ranking: Ranking, of_queries: dict[str, npt.NDArray[np.float64]]) -> None:
+    """Raise ValueError if the database lacks the classes of most queries, as in folds of labels in order."""
+    is_empty = np.all([np.isnan(values) for values in of_queries.values()], axis=0)
+    if 2 * is_empty.sum() <= len(is_empty):
+        return
+    classes = Relevance.between(ranking.query_y, ranking.query_y, ranking.affinity).classes
+    # queries that are each alone in their class are instances, which no splitter can keep in both parts
+    if classes is not None and is_empty.sum() >= 2 * len(np.unique(classes[is_empty])):
+        raise ValueError(
+            f"`y` must have classes of which the database has samples. Got {is_empty.sum()} of {len(is_empty)} queries "
+            "whose class it lacks. In cross-validation, labels in order do this: use StratifiedKFold(shuffle=True). "
+            "RetrievalScorer(empty='skip') leaves such queries out."
+        )

@@ -164,30 +164,31 @@ def over_queries(
     values, defined = (xp.concat(parts) for parts in zip(*blocks, strict=True))
     filler = {"zero": 0.0, "one": 1.0}.get(empty, float("nan"))
     values = xp.where(defined, values, xp.full_like(values, filler))
-    return mean_over_queries(values, empty, required, stacklevel=4) if average else values
+    return means_over_queries({"": (values, required)}, empty, stacklevel=4)[""] if average else values
 
 
-def mean_over_queries(
-    values: Any, empty: str = "skip", required: str = NO_RELEVANT_ITEM, warn: bool = True, stacklevel: int = 3
-) -> Any:
-    """Mean of values per query; with "skip" without NaN, with a warning that says what the queries lack."""
-    xp = array_namespace(values)
-    if empty == "skip":
-        defined = ~xp.any(xp.isnan(xp.reshape(values, (values.shape[0], -1))), axis=-1)
-        n_empty = values.shape[0] - int(xp.sum(xp.astype(defined, xp.int64)))
-        if n_empty and warn:
-            warnings.warn(
-                f"{n_empty} of {values.shape[0]} queries have no {required} in the database and are left out "
-                "of the mean (empty='skip').",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-        values = values[defined]
-    if values.shape[0]:
-        mean = xp.mean(values, axis=0)
-    else:
-        mean = xp.full(values.shape[1:], float("nan"), dtype=values.dtype, device=values.device)
-    return float(mean) if isinstance(values, np.ndarray) and mean.ndim == 0 else mean
+def means_over_queries(values: dict[str, tuple[Any, str]], empty: str, stacklevel: int = 3) -> dict[str, Any]:
+    """Means of metrics, from their values per query and what a query needs; "skip" leaves out NaN with one warning."""
+    means: dict[str, Any] = {}
+    lacking: dict[str, str] = {}  # by what queries need
+    for name, (of_queries, required) in values.items():
+        xp, kept = array_namespace(of_queries), of_queries
+        if empty == "skip":
+            kept = of_queries[~xp.any(xp.isnan(xp.reshape(of_queries, (of_queries.shape[0], -1))), axis=-1)]
+            if n_empty := of_queries.shape[0] - kept.shape[0]:
+                lacking.setdefault(required, f"{n_empty} of {of_queries.shape[0]} queries have no {required}")
+        if kept.shape[0]:
+            mean = xp.mean(kept, axis=0)
+        else:
+            mean = xp.full(kept.shape[1:], float("nan"), dtype=kept.dtype, device=kept.device)
+        means[name] = float(mean) if isinstance(kept, np.ndarray) and mean.ndim == 0 else mean
+    if lacking:
+        warnings.warn(
+            f"{', and '.join(lacking.values())} in the database and are left out of the mean (empty='skip').",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+    return means
 
 
 def checked_rank_or_radius(

@@ -26,14 +26,14 @@ from skhash.metrics.evaluation import evaluate_queries
 from skhash.metrics.histogram import count_histograms
 
 
-def test_each_kind_of_query_without_a_value_gives_one_warning():
+def test_queries_without_a_value_give_one_warning():
     one_kind = relevance_histogram([[0, 0], [0, 1]], [[0, 1], [1, 1]], [7, 5], [7, 7])
     with pytest.warns(UserWarning, match="queries have no") as warned:
         values = evaluate_histograms([one_kind], ["roc_auc", "ap", "ndcg"])
     assert [str(w.message).split(" in the")[0] for w in warned] == [
-        "2 of 2 queries have no pair of a relevant and an irrelevant item",
-        "1 of 2 queries have no relevant item",
+        "2 of 2 queries have no pair of a relevant and an irrelevant item, and 1 of 2 queries have no relevant item",
     ]
+    assert warned[0].filename == __file__
     assert math.isnan(values["roc_auc"])
 
 

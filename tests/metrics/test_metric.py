@@ -102,8 +102,12 @@ def test_an_order_of_ties_that_is_not_there():
 
 def test_a_cutoff_may_be_given_apart_from_the_name():
     assert Metric.parse("ap", 10).with_ties("worst") == Metric.parse("ap_at_10_worst")
-    assert Metric.parse("ap_at_5", 10).k == 5
-    assert Metric.parse("roc_auc", 10).k is None
+    assert Metric.parse("ap", 10).name == "ap_at_10"
+    assert Metric.parse("ap_worst_retrieved", 10) == Metric.parse("ap_at_10_worst_retrieved")
+    assert Metric.parse("neighbor_recall", 10).name == "neighbor_recall_at_10"
+    assert Metric.parse("ap_at_5", 10).name == "ap_at_5"
+    assert Metric.parse("recall_radius_2", 10).name == "recall_radius_2"
+    assert Metric.parse("roc_auc", 10) == Metric.parse("roc_auc")
 
 
 def test_the_default_normalizer_has_a_name_of_its_own():

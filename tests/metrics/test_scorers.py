@@ -1,6 +1,7 @@
 """Scorers: what cross-validation and searches see of the metrics."""
 
 import pickle
+import warnings
 from unittest.mock import patch
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from skhash import ITQHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity, SharedLabelsAffinity
 from skhash.metrics import (
+    Metric,
     RetrievalScorer,
     average_precision,
     ndcg,
@@ -68,12 +70,42 @@ def test_a_name_gives_a_float_and_a_list_a_dict(itq, digits):
     assert {name: type(value) for name, value in scores.items()} == {"ap": float}
 
 
-def test_a_cutoff_with_an_at_sign_keeps_the_name_that_was_given(itq, digits):
-    names = ["ndcg@10", "ndcg_at_10", "precision@5_worst"]
-    values = RetrievalScorer(names)(itq, digits.X_query, digits.y_query)
-    assert list(values) == names
-    assert values["ndcg@10"] == values["ndcg_at_10"]
-    assert values["ndcg@10"] == RetrievalScorer("ndcg@10")(itq, digits.X_query, digits.y_query)
+def test_keys_have_the_cutoff_as_names_of_metrics_have_it(itq, digits):
+    names = ["ap", "ap_retrieved", "ndcg@10", "precision@7_worst", "recall_worst", "precision_radius_2", "roc_auc"]
+    values = RetrievalScorer(names, k=5)(itq, digits.X_query, digits.y_query)
+    assert list(values) == [
+        "ap_at_5",
+        "ap_at_5_retrieved",
+        "ndcg_at_10",
+        "precision_at_7_worst",
+        "recall_at_5_worst",
+        "precision_radius_2",
+        "roc_auc",
+    ]
+    for key, value in values.items():
+        assert Metric.parse(key).name == key
+        assert value == RetrievalScorer(key)(itq, digits.X_query, digits.y_query)
+
+
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_refit_and_keys_without_the_cutoff_are_an_error_that_names_the_key(digits, n_jobs):
+    scorer, grid = RetrievalScorer(["ap", "ndcg@10", "roc_auc"], k=5), {"nbits": [4, 8]}
+    options = {"scoring": scorer, "cv": folds, "n_jobs": n_jobs}
+    for refit, key in (("ap", "ap_at_5"), ("ndcg@10", "ndcg_at_10")):
+        with pytest.raises(ValueError, match=f"`refit`, or a key, must be '{key}'. Got '{refit}' instead"):
+            GridSearchCV(ITQHasher(random_state=0), grid, refit=refit, **options).fit(digits.X, digits.y)
+        search = GridSearchCV(ITQHasher(random_state=0), grid, refit=key, **options).fit(digits.X, digits.y)
+        assert search.best_score_ == search.cv_results_[f"mean_test_{key}"].max()
+    with pytest.raises(ValueError, match="refit must be set to a scorer key"):
+        GridSearchCV(ITQHasher(random_state=0), grid, refit="ap_at_6", **options).fit(digits.X, digits.y)
+    values = scorer(search, digits.X_query, digits.y_query)
+    with pytest.raises(KeyError, match=r"must be 'ap_at_5'\. Got 'ap' instead"):
+        values["ap"]
+    with pytest.raises(KeyError, match=r"must be one of ap_at_5, ndcg_at_10, roc_auc\. Got 'ndcg' instead"):
+        values["ndcg"]
+    assert values == pickle.loads(pickle.dumps(values)) == dict(values)
+    assert "roc_auc" in values
+    assert "ndcg" not in values
 
 
 def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
@@ -100,6 +132,90 @@ def test_cutoff_and_empty_queries(itq, digits):
     assert one - zero == pytest.approx(30 / len(strange))
     with pytest.warns(UserWarning, match="30 of 300 queries have no relevant item"):
         RetrievalScorer()(itq, digits.X_query, strange)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_queries_without_relevant_items_give_one_warning_per_evaluation(digits, weighted):
+    hasher = ITQHasher(nbits=8, random_state=0).fit(digits.X, digits.y)
+    if weighted:
+        hasher.bit_weights_ = np.linspace(1, 2, 8)
+    strange = np.where(np.arange(len(digits.y_query)) < 30, 10, digits.y_query)
+    names = [*NAMES, "ndcg_worst", "ndcg_best", "roc_auc", "roc_auc_best", "fast_ap"]
+    with pytest.warns(UserWarning, match="queries have no") as warned:
+        RetrievalScorer(names)(hasher, digits.X_query, strange)
+    assert len(warned) == 1
+    assert str(warned[0].message) == (
+        "30 of 300 queries have no relevant item, and 30 of 300 queries have no pair of a relevant and an irrelevant "
+        "item in the database and are left out of the mean (empty='skip')."
+    )
+    assert warned[0].filename == __file__
+
+
+# --- folds of labels in order
+
+
+def in_order(digits):
+    order = np.argsort(digits.y, kind="stable")
+    return digits.X[order], digits.y[order]
+
+
+@pytest.mark.parametrize(
+    "scoring", [None, RetrievalScorer(), RetrievalScorer(["ap", "ndcg"]), RetrievalScorer("roc_auc")]
+)
+def test_folds_of_labels_in_order_are_an_error_that_names_the_splitter(digits, scoring):
+    X, y = in_order(digits)
+    options = {"cv": 3, "scoring": scoring}
+    message = (
+        r"`y` must have classes of .* Got \d+ of \d+ queries whose class it lacks.*StratifiedKFold\(shuffle=True\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        cross_validate(ITQHasher(8, random_state=0), X, y, error_score="raise", **options)
+    # scikit-learn's default makes a warning of each error
+    with pytest.warns(UserWarning, match="StratifiedKFold") as warned:
+        scores = cross_validate(ITQHasher(8, random_state=0), X, y, **options)
+    assert len(warned) == 3
+    assert np.isnan(scores["test_score"]).all()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        search = GridSearchCV(ITQHasher(random_state=0), {"nbits": [4, 8]}, refit=False, **options).fit(X, y)
+    assert ["StratifiedKFold" in str(w.message) for w in warned] == [True] * 6 + [False]  # the last: all are NaN
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("empty", ["skip", "zero"])
+def test_queries_without_their_class_are_as_asked_if_empty_is_given(digits, empty):
+    X, y = in_order(digits)
+    options = {"cv": 3, "scoring": RetrievalScorer(empty=empty), "error_score": "raise"}
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        scores = cross_val_score(ITQHasher(8, random_state=0), X, y, **options)
+    assert np.isfinite(scores).all()
+    assert ["are left out of the mean" in str(w.message) for w in warned] == ([True] * 3 if empty == "skip" else [])
+
+
+def test_shuffled_folds_of_classes_are_no_error(digits):
+    scores = cross_val_score(ITQHasher(8, random_state=0), *in_order(digits), cv=folds, error_score="raise")
+    assert (scores > 0.2).all()
+
+
+@pytest.mark.parametrize("kind", ["half", "tags", "instances", "matrix"])
+def test_other_queries_without_relevant_items_are_left_out_with_a_warning(digits, kind):
+    """Half of the queries, shared labels, items that are alone in their class, and an affinity of one's own."""
+    n, n_queries = len(digits.y), len(digits.y_query)
+    y, query_y, affinity = digits.y, digits.y_query, "auto"
+    if kind == "half":
+        query_y = np.where(np.arange(n_queries) < n_queries // 2, 10, query_y)
+    elif kind == "tags":
+        y, query_y = np.eye(11, dtype=int)[y], np.eye(11, dtype=int)[np.where(query_y < 9, 10, query_y)]
+    elif kind == "instances":
+        y, query_y = np.arange(n), n - 10 + np.arange(n_queries)
+    else:
+        affinity = PrecomputedAffinity(np.eye(n + n_queries))
+        y, query_y = np.arange(n), n - 10 + np.arange(n_queries)
+    hasher = ITQHasher(8, affinity=affinity, random_state=0).fit(digits.X, y)
+    with pytest.warns(UserWarning, match="queries have no relevant item") as warned:
+        assert hasher.score(digits.X_query, query_y) > 0
+    assert len(warned) == 1
 
 
 def test_affinity_may_be_another_than_that_of_fit(labels):
@@ -244,7 +360,7 @@ def test_training_fold_of_a_single_class_gives_a_warning(digits):
         ({"metric": "roc_auc_at_5"}, "`metric` .* Got 'roc_auc_at_5': roc_auc has no k"),
         ({"database": "train"}, r"`database` must be 'fit', 'fold' or a tuple \(X, y\). Got 'train'"),
         ({"database": [1, 2]}, r"`database` must be 'fit', 'fold' or a tuple \(X, y\). Got a list"),
-        ({"empty": "ignore"}, "`empty` must be one of 'skip', 'zero', 'one', 'nan'. Got 'ignore'"),
+        ({"empty": "ignore"}, "`empty` must be one of 'skip', 'zero', 'one', 'nan', None. Got 'ignore'"),
         ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
         (
             {"k": 5, "metric": ["roc_auc", "precision_radius_2"]},
