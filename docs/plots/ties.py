@@ -18,7 +18,7 @@ IS_RELEVANT = np.array([1, 1, 0, 1, 0, 0, 1, 1, 0, 0], dtype=bool)
 
 def orders():
     """Plot three orders of the ties of one query, with their AP."""
-    H = histogram_from_distances(DISTANCES[None], [True], IS_RELEVANT)
+    H = histogram_from_distances(DISTANCES[None], levels=IS_RELEVANT[None])
     worst = np.lexsort((IS_RELEVANT, DISTANCES))
     best = np.lexsort((~IS_RELEVANT, DISTANCES))
     rankings = [

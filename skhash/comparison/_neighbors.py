@@ -158,18 +158,12 @@ def _recalls(
     distances: npt.NDArray[Any], items: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
     """The four recalls of each query, of shape (4, n_queries), from its nearest items with all ties."""
-    n_queries, n_found = items.shape
     is_true = (items[:, :, None] == truth[:, None]).any(axis=2)
     n_missing = truth.shape[1] - is_true.sum(axis=1, keepdims=True)
     beyond = np.arange(truth.shape[1]) < n_missing  # true neighbors that are not found rank behind all found items
     levels = np.concatenate([is_true, beyond], axis=1).astype(np.uint8)
     behind = np.repeat(distances.max(axis=1, keepdims=True) + 1.0, beyond.shape[1], axis=1)
-    H = histogram_from_distances(
-        np.concatenate([distances, behind], axis=1),
-        np.arange(n_queries),
-        np.arange(n_found + beyond.shape[1]),
-        affinity=lambda a, b: levels[np.ix_(a, b)],
-    )
+    H = histogram_from_distances(np.concatenate([distances, behind], axis=1), levels=levels)
     k = truth.shape[1]
     orders = [neighbor_recall(H, k, ties=ties, average=False) for ties in ("average", "worst", "best")]
     return np.stack([*orders, neighbor_recall(H, k, candidates=max(k, N_CANDIDATES), average=False)])

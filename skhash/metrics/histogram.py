@@ -133,7 +133,8 @@ class RelevanceHistogram:
         Examples
         --------
         >>> from skhash.metrics import histogram_from_distances
-        >>> H = histogram_from_distances([[0.2, 0.2, 0.7], [0.1, 0.3, 0.5]], [1, 0], [1, 0, 1])
+        >>> distances, levels = [[0.2, 0.2, 0.7], [0.1, 0.3, 0.5]], [[1, 0, 1], [0, 1, 0]]
+        >>> H = histogram_from_distances(distances, levels=levels)
         >>> counts, distances = next(H.dense_blocks())
         >>> counts.shape, distances[:, :4].tolist()
         ((2, 8, 2), [[0.2, 0.7, inf, inf], [0.1, 0.3, 0.5, inf]])
@@ -171,7 +172,7 @@ class RelevanceHistogram:
         Examples
         --------
         >>> from skhash.metrics import average_precision, histogram_from_distances
-        >>> H = histogram_from_distances([[0.1, 0.2, 0.3, 0.4]], [1], [0, 0, 1, 0])
+        >>> H = histogram_from_distances([[0.1, 0.2, 0.3, 0.4]], levels=[[0, 0, 1, 0]])
         >>> len(H.counts), len(H.by_ranks().counts)
         (4, 3)
         >>> average_precision(H) == average_precision(H.by_ranks())
@@ -489,26 +490,30 @@ def count_histograms(
 
 def histogram_from_distances(
     distances: npt.ArrayLike,
-    query_y: Any,
+    query_y: Any = None,
     database_y: Any = None,
     affinity: str | Callable[[Any, Any], Any] = "auto",
     *,
+    levels: npt.ArrayLike | None = None,
     exclude_self: bool = False,
 ) -> RelevanceHistogram:
     """Numbers of database items of each query by distances of any kind and affinity level.
 
-    For similarity scores pass ``-scores``.
+    For similarity scores pass ``-scores``. Give either targets, or the levels themselves.
 
     Parameters
     ----------
     distances : array-like of shape (n_queries, n_items)
         Finite real distances; equal ones are ties.
-    query_y : array-like of shape (n_queries, ...)
+    query_y : array-like of shape (n_queries, ...), default=None
         Targets of the queries.
     database_y : array-like of shape (n_items, ...), default=None
         Targets of the database; if None, `query_y`.
     affinity : "auto" or callable, default="auto"
         Which items are relevant, see :mod:`skhash.affinity`.
+    levels : array-like of shape (n_queries, n_items), default=None
+        Level of each item for each query, instead of targets: 0 or False for an irrelevant item, and higher ones for
+        items that are more relevant.
     exclude_self : bool, default=False
         Leave item i out of the ranking of query i.
 
@@ -520,12 +525,16 @@ def histogram_from_distances(
     Raises
     ------
     ValueError
-        If shapes do not match, or a distance is not finite.
+        If shapes do not match, a distance is not finite, a level is not finite or below 0, or not exactly one of
+        `query_y` and `levels` is given.
 
     Examples
     --------
     >>> from skhash.metrics import average_precision, histogram_from_distances
     >>> H = histogram_from_distances([[0.1, 0.7, 0.3]], ["a"], ["a", "a", "b"])
+    >>> round(float(average_precision(H)), 4)
+    0.8333
+    >>> H = histogram_from_distances([[0.1, 0.7, 0.3]], levels=[[1, 1, 0]])
     >>> round(float(average_precision(H)), 4)
     0.8333
     """
@@ -536,7 +545,22 @@ def histogram_from_distances(
         )
     if not np.isfinite(distances).all():
         raise ValueError("`distances` must be finite. Got NaN or infinity.")
-    relevance = Relevance.between(query_y, query_y if database_y is None else database_y, affinity)
+    has_targets = query_y is not None or database_y is not None or not isinstance(affinity, str) or affinity != "auto"
+    if has_targets == (levels is not None):
+        given = "targets or an affinity, and levels" if has_targets else "neither"
+        raise ValueError(f"Exactly one of `query_y`, with its options, and `levels` must be given. Got {given}.")
+    if levels is None:
+        relevance = Relevance.between(query_y, query_y if database_y is None else database_y, affinity)
+    else:
+        matrix = numeric(levels, "levels")
+        if matrix.shape != distances.shape:
+            raise ValueError(
+                f"`levels` must have a level for each distance, shape {distances.shape}. Got shape {matrix.shape}."
+            )
+        if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
+            raise ValueError("`levels` must be finite and >= 0. Got NaN, infinity or a level below 0.")
+        rows, columns = map(np.arange, distances.shape)
+        relevance = Relevance.between(rows, columns, lambda a, b: matrix[np.ix_(a, b)])
     pairs = _PairLevels(len(distances), distances.shape[1], relevance, exclude_self)
     chunks = memory_chunks(len(distances), 64 * distances.shape[1])
     return concatenate(_count_distances(distances[chunk], chunk, pairs) for chunk in chunks)

@@ -194,5 +194,5 @@ def test_names_of_other_programs(program, name, k):
     relevant = rng.random((20, 60)) < 0.2
     relevant[:, 59] = True
     for ranking in relevant:
-        H = histogram_from_distances(np.arange(60)[None], [1], ranking.astype(int))
+        H = histogram_from_distances(np.arange(60)[None], levels=ranking[None])
         assert Metric.parse(name.format(k=k))(H) == pytest.approx(program(ranking, k), abs=1e-12)

@@ -6,10 +6,10 @@ import _oracles as oracles
 import numpy as np
 import pytest
 import sklearn
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from skhash.affinity import DistanceAffinity, PrecomputedAffinity
+from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, Relevance
 from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
     average_precision,
@@ -213,6 +213,64 @@ def test_the_order_of_the_database_changes_no_metric(kind, weights):
     oracles.assert_same_histogram(H, other)
     for metric in (average_precision, ndcg):
         assert_array_equal(metric(H, average=False), metric(other, average=False))
+
+
+@pytest.mark.parametrize("values", [[False, True], [0, 1, 3], [0.0, 0.5, 2.25], [1.5, 1.5]], ids=str)
+@pytest.mark.parametrize("working_memory", [1024, 0.01])
+def test_given_levels_equal_enumeration_of_all_orders(values, working_memory):
+    rng = np.random.default_rng(len(values))
+    distances, levels = rng.integers(0, 3, (30, 7)) / 2, rng.choice(values, (30, 7))
+    with sklearn.config_context(working_memory=working_memory):
+        H = histogram_from_distances(distances, levels=levels)
+    assert set(H.levels) == {0, *values}
+    for metric, of_rankings in ((average_precision, oracles.average_precision), (ndcg, oracles.ndcg)):
+        for ties, summary in oracles.OVER_ORDERS.items():
+            found = metric(H, ties=ties, empty="zero", average=False)
+            expected = [
+                summary(of_rankings(oracles.all_rankings([*zip(d, v, strict=True)])))
+                for d, v in zip(distances, levels * 1.0, strict=True)
+            ]
+            assert_allclose(found, expected, atol=1e-12)
+
+
+@oracles.every_affinity
+def test_given_levels_count_as_those_of_an_affinity(kind):
+    (queries, database), y, affinity, _ = oracles.random_problem(kind)
+    distances = hamming_distances(queries, database)
+    indices, values = Relevance.between(*y, affinity).levels()
+    expected = histogram_from_distances(distances, *y, affinity)
+    given = histogram_from_distances(distances, levels=values[indices])
+    assert_array_equal(given.counts[:, given.counts.any(axis=0)], expected.counts[:, expected.counts.any(axis=0)])
+    assert_array_equal(given.distances, expected.distances)
+
+
+def test_given_levels_leave_out_the_item_of_the_query():
+    y = np.arange(6) % 2
+    distances = np.abs(y[:, None] - np.arange(6) / 3)
+    H = histogram_from_distances(distances, levels=y[:, None] == y, exclude_self=True)
+    oracles.assert_same_histogram(H, histogram_from_distances(distances, y, exclude_self=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"Exactly one of `query_y`.* and `levels` must be given\. Got neither"),
+        ({"levels": [[1, 0]], "query_y": [0]}, "Exactly one of .* Got targets or an affinity, and levels"),
+        ({"levels": [[1, 0]], "database_y": [0, 1]}, "Exactly one of .* Got targets or an affinity, and levels"),
+        ({"levels": [[1, 0]], "affinity": ClassAffinity()}, "Exactly one of .* Got targets or an affinity, and levels"),
+        ({"levels": [1, 0]}, r"`levels` must have a level for each distance, shape \(1, 2\)\. Got shape \(2,\)"),
+        ({"levels": [[1], [0]]}, r"shape \(1, 2\)\. Got shape \(2, 1\)"),
+        ({"levels": [[1, -1]]}, "`levels` must be finite and >= 0"),
+        ({"levels": [[1, np.nan]]}, "`levels` must be finite and >= 0"),
+        ({"levels": [[1, np.inf]]}, "`levels` must be finite and >= 0"),
+        ({"levels": [["a", "b"]]}, "`levels` must be an array of numbers. Got text"),
+        ({"levels": [[1, 0]], "exclude_self": True}, "`exclude_self` must be False"),
+    ],
+    ids=str,
+)
+def test_targets_or_levels_are_given_and_valid(options, message):
+    with pytest.raises(ValueError, match=message):
+        histogram_from_distances([[0.0, 1.0]], **options)
 
 
 def test_equal_scores_are_ties_and_higher_ones_come_first():

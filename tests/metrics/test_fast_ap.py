@@ -31,7 +31,7 @@ def test_it_is_at_least_the_worst_order_and_at_most_one(items):
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=10))
 def test_without_ties_it_is_ap(levels):
-    H = histogram_from_distances([np.arange(len(levels))], [1], levels)
+    H = histogram_from_distances([np.arange(len(levels))], levels=[levels])
     expected = oracles.average_precision(np.array([levels]))
     assert_allclose(fast_ap(H, empty="zero"), expected, atol=1e-12)
 

@@ -44,7 +44,7 @@ def test_shards_unite_their_levels_and_layouts():
     one, two = (relevance_histogram([[0, 0]], [[0, 1]], [0], [0], affinity=lambda a, b, v=v: [[v]]) for v in (0.5, 2))
     assert (one + two).levels.tolist() == [0, 0.5, 2]
     assert (one + two).counts.tolist() == [[[0, 0, 0], [0, 1, 1], [0, 0, 0]]]
-    given = histogram_from_distances([[1.0]], [0], [0], affinity=lambda a, b: [[2]])
+    given = histogram_from_distances([[1.0]], levels=[[2]])
     oracles.assert_same_histogram(one + given, oracles.as_ragged(one + two))
 
 
@@ -79,7 +79,7 @@ def test_merging_irrelevant_ties_changes_no_metric_of_ranks(n_levels):
     rng = np.random.default_rng(0)
     distances, levels = rng.integers(0, 30, (9, 40)) / 4, rng.integers(-2, n_levels, (9, 40)).clip(0)
     levels[3] = 0
-    H = histogram_from_distances(distances, np.arange(9), np.arange(40), affinity=lambda a, b: levels[np.ix_(a, b)])
+    H = histogram_from_distances(distances, levels=levels)
     merged = H.by_ranks()
     assert merged.is_ragged
     assert len(merged.counts) < 0.8 * len(H.counts)

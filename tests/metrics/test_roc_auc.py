@@ -25,12 +25,12 @@ def test_agrees_with_sklearn_on_scores():
     rng = np.random.default_rng(0)
     relevant = rng.integers(0, 2, (5, 60))
     scores = rng.normal(size=(5, 60)) + relevant  # without ties, which sklearn's average precision does not average
-    H = histogram_from_distances(-scores, np.arange(5), np.arange(60), affinity=lambda a, b: relevant)
+    H = histogram_from_distances(-scores, levels=relevant)
     for metric, reference in ((roc_auc, roc_auc_score), (average_precision, average_precision_score)):
         expected = [reference(r, s) for r, s in zip(relevant, scores, strict=True)]
         assert_allclose(metric(H, average=False), expected, rtol=1e-12)
         assert metric(H) == pytest.approx(np.mean(expected), rel=1e-12)
-    rounded = histogram_from_distances(-scores.round(), np.arange(5), np.arange(60), affinity=lambda a, b: relevant)
+    rounded = histogram_from_distances(-scores.round(), levels=relevant)
     expected = [roc_auc_score(r, s) for r, s in zip(relevant, scores.round(), strict=True)]
     assert_allclose(roc_auc(rounded, average=False), expected, rtol=1e-12)
 

@@ -32,7 +32,7 @@ from skhash.metrics import (
 )
 
 NAMES = ["ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2"]
-
+AP_DIVISORS = ["relevant", "min", "retrieved"]
 
 folds = StratifiedKFold(2, shuffle=True, random_state=0)
 
@@ -149,6 +149,20 @@ def test_queries_without_relevant_items_give_one_warning_per_evaluation(digits, 
         "item in the database and are left out of the mean (empty='skip')."
     )
     assert warned[0].filename == __file__
+
+
+def test_the_divisors_are_those_of_the_guide(digits):
+    """Training itself is in test_talr.py: its loss on codes is one minus AP@k with the divisor "min"."""
+    hasher = TALRHasher(8, k=10, n_epochs=1, early_stopping=True, random_state=0).fit(digits.X, digits.y)
+    H = relevance_histogram(*map(hasher.transform, (digits.X_query, digits.X)), digits.y_query, digits.y)
+    query = digits.X_query, digits.y_query
+    everything = average_precision(H, k=len(digits.y), normalizer="relevant")
+    assert hasher.score(*query) == RetrievalScorer()(hasher, *query) == pytest.approx(everything, abs=1e-12)
+    at_10 = {normalizer: average_precision(H, k=10, normalizer=normalizer) for normalizer in AP_DIVISORS}
+    assert RetrievalScorer("ap", k=10)(hasher, *query) == RetrievalScorer("ap@10")(hasher, *query) == at_10["relevant"]
+    for normalizer in AP_DIVISORS:
+        assert RetrievalScorer(f"ap_at_10_{normalizer}")(hasher, *query) == at_10[normalizer]
+    assert len({everything, *at_10.values()}) == 4
 
 
 # --- folds of labels in order

@@ -60,7 +60,8 @@ class TALRHasher(PrefixesMixin, DeepHasher):
         the one in the authors' code. "fast_ap" has no relaxation.
     k : int, default=None
         Cutoff: optimize AP@k (divided by ``min(relevant, k)``) or NDCG@k. Requires
-        ``relaxation="exact"``, and is not available for "fast_ap".
+        ``relaxation="exact"``, and is not available for "fast_ap". :meth:`score` and early stopping have
+        no cutoff, see :ref:`normalizer`.
     alpha : float, default=None
         Slope of the tanh that replaces the sign in training; see Notes for None.
     n_bins : int, default=None

@@ -36,7 +36,7 @@ def random_rankings(n=15):
     rng = np.random.default_rng(0)
     for _ in range(n):
         ranking = rng.permutation(np.repeat([1, 0], rng.integers(1, 12, 2)))
-        yield ranking, histogram_from_distances([np.arange(len(ranking))], [1], ranking)
+        yield ranking, histogram_from_distances([np.arange(len(ranking))], levels=[ranking])
 
 
 def metric_of(gain, ranking):
