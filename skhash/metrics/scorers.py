@@ -180,7 +180,8 @@ class RetrievalScorer:
         True
         """
         ranking = self.ranking(estimator, X, y)
-        empty, of_queries = self.empty or "skip", {}
+        empty: str = self.empty or "skip"
+        of_queries: dict[str, npt.NDArray[np.float64]] = {}
         for k in dict.fromkeys(self._n_neighbors):  # each number of neighbors defines other relevant items
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
