@@ -169,7 +169,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         try:
             super()._validate_params()
         except InvalidParameterError as error:
-            name = str(error).split("'")[1]
+            name = str(error).split("'")[1]  # the message begins with "The 'objective' parameter of"
             value, constraints = getattr(self, name), self._parameter_constraints[name]
             known = [option for each in constraints if isinstance(each, StrOptions) for option in each.options]
             if not known or not isinstance(value, str):

@@ -16,7 +16,7 @@ from skhash.metrics.evaluation import Ranking, mean_values, values_of_queries
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.shards import is_dask, sharded_ranking
-from skhash.metrics.ties import EMPTY
+from skhash.metrics.ties import EMPTY, NO_RELEVANT_ITEM
 from skhash.unwrap import (
     find_hasher,
     hasher_input,
@@ -186,8 +186,9 @@ class RetrievalScorer:
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
             of_queries |= values_of_queries(truth, metrics, empty)
-        if self.empty is None:
-            _check_classes(ranking, of_queries)
+        of_relevant = [of_queries[metric.name] for metric in self._metrics if metric._required == NO_RELEVANT_ITEM]
+        if self.empty is None and of_relevant:
+            _check_classes(ranking, np.isnan(of_relevant[0]))
         values = mean_values(self._metrics, of_queries, empty)
         if isinstance(self.metric, str):
             return values[self._metrics[0].name]
@@ -356,9 +357,8 @@ class _Scores(dict[str, float]):
         return f"`refit`, or a key, must be {keys}. Got {name!r} instead."
 
 
-def _check_classes(ranking: Ranking, of_queries: dict[str, npt.NDArray[np.float64]]) -> None:
+def _check_classes(ranking: Ranking, is_empty: npt.NDArray[np.bool_]) -> None:
     """Raise ValueError if the database lacks the classes of most queries, as in folds of labels in order."""
-    is_empty = np.all([np.isnan(values) for values in of_queries.values()], axis=0)
     if 2 * is_empty.sum() <= len(is_empty):
         return
     classes = Relevance.between(ranking.query_y, ranking.query_y, ranking.affinity).classes

@@ -173,9 +173,7 @@ def in_order(digits):
     return digits.X[order], digits.y[order]
 
 
-@pytest.mark.parametrize(
-    "scoring", [None, RetrievalScorer(), RetrievalScorer(["ap", "ndcg"]), RetrievalScorer("roc_auc")]
-)
+@pytest.mark.parametrize("scoring", [None, RetrievalScorer(), RetrievalScorer(["roc_auc", "ndcg"])])
 def test_folds_of_labels_in_order_are_an_error_that_names_the_splitter(digits, scoring):
     X, y = in_order(digits)
     options = {"cv": 3, "scoring": scoring}
@@ -205,6 +203,12 @@ def test_queries_without_their_class_are_as_asked_if_empty_is_given(digits, empt
         scores = cross_val_score(ITQHasher(8, random_state=0), X, y, **options)
     assert np.isfinite(scores).all()
     assert ["are left out of the mean" in str(w.message) for w in warned] == ([True] * 3 if empty == "skip" else [])
+
+
+def test_roc_auc_in_a_database_of_a_single_class_is_no_lack_of_classes(digits):
+    hasher = ITQHasher(8, random_state=0).fit(digits.X, np.ones(len(digits.X), dtype=int))
+    with pytest.warns(UserWarning, match="single class"), pytest.warns(UserWarning, match="have no pair of a relevant"):
+        assert np.isnan(RetrievalScorer("roc_auc")(hasher, digits.X_query, np.ones(len(digits.X_query), dtype=int)))
 
 
 def test_shuffled_folds_of_classes_are_no_error(digits):

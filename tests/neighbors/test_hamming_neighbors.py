@@ -356,7 +356,10 @@ def test_a_hasher_without_real_queries_is_refused_before_its_fit(digits, monkeyp
         ({"query": "activations"}, "`query` must be one of 'code', 'real'. Got 'activations' instead"),
         ({"candidates": 20.0}, "`candidates` must be None or an int >= 1. Got 20.0 instead"),
         ({"rerank": "l2"}, "`rerank` must be one of None, 'euclidean', 'cosine', 'inner'. Got 'l2' instead"),
-        ({"backend": "faiss"}, "`backend` must be one of 'exact', 'faiss-hnsw', .* Got 'faiss' instead"),
+        (
+            {"backend": "faiss"},
+            r"`backend` must be one of 'exact', 'faiss-hnsw', .* Got 'faiss' \(did you mean 'faiss-",
+        ),
         ({"n_jobs": "a"}, "`n_jobs` must be None or an int that is not 0. Got 'a' instead"),
         ({"n_jobs": 1.5}, "`n_jobs` must be None or an int that is not 0. Got 1.5 instead"),
         ({"n_jobs": 0}, "`n_jobs` must be None or an int that is not 0. Got 0 instead"),
