@@ -148,7 +148,7 @@ def _add_folder(job: "_Parser") -> None:
         "--out",
         metavar="FOLDER",
         help="write results.json, results.md and report.html there; a stopped run continues where it stopped, and the "
-        "results of other methods, bits, seeds and data sets stay",
+        "results of other methods, bits, seeds and data sets stay; methods that are not named are listed apart",
     )
     _add_tables(job)
     job.add_argument(

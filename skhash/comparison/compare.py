@@ -105,7 +105,8 @@ def compare(
         Stored results of the same settings are reused unless they failed, or lack a metric. A function
         is the same metric if it has the same name.
         A damaged file is named in a warning, and its result is computed again. ``results.json`` keeps the results of
-        other data sets, methods, numbers of bits and seeds, and :func:`read_results` returns them, too.
+        other data sets, methods, numbers of bits and seeds, and :func:`read_results` returns them, too. Tables list
+        the methods apart that are not in `methods`: name all that are to be ranked, which costs no new fit.
     fresh : bool, default=False
         Compute all results again, and list no others in ``results.json``.
     keep_models : bool, default=False
@@ -162,8 +163,8 @@ def compare(
 
     if watch is not None:
         watch(Plan(descriptions, len(tasks)))
-    for position, result, reused in _run_tasks(tasks, n_jobs, show):
-        results[position] = result
+    for position, found, reused in _run_tasks(tasks, n_jobs, show):
+        results[position] = result = replace(found, asked_seeds=int(n_seeds))
         if folder is not None and not (reused and len(results) < len(tasks)):
             write_list(folder, _together(others, [results[i] for i in sorted(results)]))
         if report is not None:
@@ -249,7 +250,8 @@ def _check_own_results(folder: str | os.PathLike[str]) -> None:
 def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> list[Result]:
     """Results in the ``results.json`` of a folder whose data set, method, number of bits or seed is not that of a task.
 
-    Results of other data that have the name of one of these data sets are left out, with a warning.
+    Those of a data set of the tasks say whether their method is asked for. Results of other data that have the name of
+    such a data set are left out, with a warning.
     """
     planned = {_place(task.blank) for task in tasks}
     try:
@@ -275,7 +277,13 @@ def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> li
             UserWarning,
             stacklevel=3,
         )
-    return kept
+    methods, asked_seeds = {task.blank.method for task in tasks}, len({task.blank.seed for task in tasks})
+    return [
+        replace(result, asked_seeds=asked_seeds, is_asked=result.method in methods)
+        if (result.dataset, result.protocol) in digests
+        else result
+        for result in kept
+    ]
 
 
 def _place(result: Result) -> tuple[Any, ...]:

@@ -18,8 +18,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.comparison.results import Result, as_results
-from skhash.comparison.tables import find_leaders, group_by, head_of, pipe_table, ranked_methods, size_of, unit_of
+from skhash.comparison.results import Result
+from skhash.comparison.tables import (
+    find_leaders,
+    group_by,
+    head_of,
+    pipe_table,
+    ranked_methods,
+    size_of,
+    split_asked,
+    unit_of,
+    with_all_seeds,
+)
 from skhash.datasets import PROTOCOLS
 
 Floats = npt.NDArray[np.float64]
@@ -111,14 +121,15 @@ def find_differences(
     Returns
     -------
     list of Difference
-        By number of bits, the best method first. A method is left out if it has no values of queries, or has them in
+        By number of bits, the best method first. A method is left out, also as the baseline, if it lacks seeds, if
+        the last comparison was not asked for it, if it has no values of queries, or if it has them in
         other splits than the baseline; a split must have two queries. With more than 10,000 queries the list is
         empty, unless :func:`compare` keeps the values (`per_query`).
 
     Raises
     ------
     ValueError
-        If no method of the results is called `baseline`.
+        If the comparison was asked for no method that is called `baseline`.
 
     Notes
     -----
@@ -138,9 +149,9 @@ def find_differences(
     >>> difference.method, difference.baseline, difference.is_significant
     ('lsh', 'itq', True)
     """
-    found = as_results(results)
-    check_baseline(found, baseline)
-    groups = sorted(group_by([result for result in found if result.is_done], "nbits").items())
+    asked, _ = split_asked(results)
+    check_baseline(asked, baseline)
+    groups = sorted(group_by(with_all_seeds(asked, metric), "nbits").items())
     return [each for _, group in groups for each in _differences_of(group, metric, baseline, random_state)]
 
 
@@ -239,12 +250,13 @@ def _randomize(per_split: Sequence[Floats], rng: np.random.Generator) -> Floats:
 
 def grouped_tests(results: Sequence[Result], baseline: str | None) -> tuple[Groups, Tests]:
     """Results by data set and protocol, and the function that tests them, each metric once."""
-    check_baseline(results, baseline)
+    check_baseline(split_asked(results)[0], baseline)
     groups = group_by(results, "dataset", "protocol")
 
     @cache
     def differences(name: tuple[Any, ...], metric: str) -> dict[tuple[str, int], Difference]:
-        if baseline is not None and all(result.method != baseline for result in groups[name]):
+        asked, _ = split_asked(groups[name])
+        if baseline is not None and all(result.method != baseline for result in asked):
             return {}
         return {(each.method, each.nbits): each for each in find_differences(groups[name], metric, baseline)}
 

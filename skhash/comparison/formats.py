@@ -1,6 +1,6 @@
 r"""Tables of results for papers and other programs: LaTeX with the rules of booktabs, and CSV.
 
-FOLDER/results.tex   one table for each data set, for \input; the document loads the package booktabs
+FOLDER/results.tex   a table for each data set, with its caption, for \input; the document loads the package booktabs
 FOLDER/results.csv   one line for each data set, method, number of bits and metric
 """
 
@@ -14,11 +14,22 @@ import numpy as np
 
 from skhash.comparison.differences import Difference, Groups, Tests, grouped_tests
 from skhash.comparison.results import Result, as_results
-from skhash.comparison.tables import group_by, in_order, layout_of, leaders_of, mean_and_spread
+from skhash.comparison.tables import (
+    ABOUT_SEEDS,
+    NOT_ASKED,
+    group_by,
+    in_order,
+    layout_of,
+    leaders_of,
+    mean_and_spread,
+    method_and_seeds,
+    seeds_by_size,
+    split_asked,
+)
 
 _CSV_HEAD = (
     *("dataset", "protocol", "method", "nbits", "metric", "mean", "std", "n_seeds", "worst", "best", "is_leader"),
-    *("baseline", "difference", "low", "high", "p_value", "n_queries"),
+    *("baseline", "difference", "low", "high", "p_value", "n_queries", "lacks_seeds", "is_asked"),
 )
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     mark: rf"\{mark}" for mark in "&%$#_{}"
@@ -40,14 +51,15 @@ def csv_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None)
     str
         Columns: mean and std over the seeds; worst and best, the bounds of the tie range; is_leader, see
         :func:`find_leaders`; the difference to the baseline with the bounds of its interval, and its p-value over
-        n_queries. A cell is empty where there is no value.
+        n_queries; lacks_seeds, whether a method has fewer than n_seeds should be; is_asked, whether the last
+        comparison was asked for the method. A cell is empty where there is no value.
 
     Examples
     --------
     >>> from skhash.comparison import Result, csv_table
     >>> text = csv_table([Result(method="itq", nbits=8, seed=0, metrics={"ap": 0.25})])
     >>> text.splitlines()[1]
-    ',,itq,8,ap,0.25,,1,,,False,,,,,,'
+    ',,itq,8,ap,0.25,,1,,,False,,,,,,,False,True'
     """
     return _to_csv(*grouped_tests(as_results(results), baseline), baseline)
 
@@ -57,17 +69,21 @@ def _to_csv(groups: Groups, tests: Tests, baseline: str | None) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_CSV_HEAD)
     for name, part in groups.items():
-        for metric in layout_of(part).heads:
-            leaders, found = leaders_of(part, metric), tests(name, metric)
-            for (method, nbits), group in group_by(part, "method", "nbits").items():
-                cells = _csv_cells(group, metric, found.get((method, nbits)))
-                cells["is_leader"] = (method, nbits) in leaders
-                writer.writerow([cells.get(name, "") for name in _CSV_HEAD])
+        asked, others = split_asked(part)
+        for rows, is_asked in ((asked, True), (others, False)):
+            n_seeds = seeds_by_size(rows)
+            for metric in layout_of(rows).heads if rows else ():
+                leaders, found = leaders_of(rows, metric) if is_asked else (), tests(name, metric)
+                for (method, nbits), group in group_by(rows, "method", "nbits").items():
+                    cells = _csv_cells(group, metric, found.get((method, nbits)))
+                    cells["is_leader"] = (method, nbits) in leaders
+                    cells |= {"lacks_seeds": cells["n_seeds"] < n_seeds[nbits], "is_asked": is_asked}
+                    writer.writerow([cells.get(name, "") for name in _CSV_HEAD])
     return file.getvalue()
 
 
 def _csv_cells(results: Sequence[Result], metric: str, difference: Difference | None) -> dict[str, Any]:
-    """Values of a line by the name of the column, but for `is_leader`."""
+    """Values of a line by the name of the column, but for those that depend on other methods."""
     cells: dict[str, Any] = {name: results[0][name] for name in ("dataset", "protocol", "method", "nbits")}
     values: list[float] = [result[metric] for result in results if result[metric] is not None]
     cells |= {"metric": metric, "n_seeds": len(values)}
@@ -86,7 +102,7 @@ def _csv_cells(results: Sequence[Result], metric: str, difference: Difference | 
 
 
 def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = None) -> str:
-    r"""LaTeX of the averaged results, a `tabular` with the rules of booktabs for each data set.
+    r"""LaTeX of the averaged results, a `table` with the rules of booktabs for each data set.
 
     Parameters
     ----------
@@ -99,14 +115,19 @@ def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = Non
     -------
     str
         Means over the seeds, and after the sign of plus or minus their standard deviation. Leaders, see
-        :func:`find_leaders`, are bold; a dagger marks a significant difference to the baseline. The document needs
-        ``\usepackage{booktabs}``.
+        :func:`find_leaders`, are bold; a dagger marks a significant difference to the baseline. The caption has the
+        protocol and the number of seeds. Methods that the last comparison was not asked for have a table of their own.
+        The document needs ``\usepackage{booktabs}``.
 
     Examples
     --------
-    >>> from skhash.comparison import Result, latex_table
-    >>> print(latex_table([Result(method="itq", nbits=8, seed=0, metrics={"ap": 0.25})]))
-    % , protocol ; needs \usepackage{booktabs}
+    >>> from skhash.comparison import latex_table
+    >>> row = {"dataset": "digits", "protocol": "holdout", "method": "itq", "nbits": 8}
+    >>> print(latex_table([row | {"seed": 0, "ap": 0.25}]))
+    % digits, protocol holdout; needs \usepackage{booktabs}
+    \begin{table}
+    \centering
+    \caption{digits, protocol holdout. One seed.}
     \begin{tabular}{lrl}
     \toprule
     method & bits & AP$_T$ \\
@@ -114,21 +135,32 @@ def latex_table(results: Iterable[Mapping[str, Any]], baseline: str | None = Non
     itq & 8 & 0.250 \\
     \bottomrule
     \end{tabular}
+    \end{table}
     <BLANKLINE>
     """
     return _to_latex(*grouped_tests(as_results(results), baseline), baseline)
 
 
 def _to_latex(groups: Groups, tests: Tests, baseline: str | None) -> str:
-    return "\n".join(_tabular(name, part, tests, baseline) for name, part in groups.items())
+    tables = []
+    for name, part in groups.items():
+        asked, others = split_asked(part)
+        tables.append(_latex_of(name, asked, tests, baseline))
+        if others:
+            tables.append(_latex_of(name, others, None, baseline))
+    return "\n".join(tables)
 
 
-def _tabular(name: tuple[str, str], results: Sequence[Result], tests: Tests, baseline: str | None) -> str:
-    layout = layout_of(results)
-    columns = {metric: (leaders_of(results, metric), tests(name, metric)) for metric in layout.heads}
+def _latex_of(name: tuple[str, str], results: Sequence[Result], tests: Tests | None, baseline: str | None) -> str:
+    """Table of one data set; without tests and bold values for methods that were not asked for."""
+    layout, n_seeds = layout_of(results), seeds_by_size(results)
+    columns: dict[str, Any] = {
+        metric: (leaders_of(results, metric), tests(name, metric)) if tests else ((), {}) for metric in layout.heads
+    }
     lines = []
     for (method, nbits), group in group_by(results, "method", "nbits").items():
-        cells = [_escape(method), layout.size(nbits)]
+        n_done = sum(result.is_done for result in group)
+        cells = [_escape(method_and_seeds(method, n_done, n_seeds[nbits])), layout.size(nbits)]
         for metric, (leaders, differences) in columns.items():
             key = (method, nbits)
             differs = key in differences and differences[key].is_significant
@@ -143,15 +175,28 @@ def _tabular(name: tuple[str, str], results: Sequence[Result], tests: Tests, bas
             r"$p < 0.05$ over queries, Holm's correction} \\"
         )
     heads = ["method", layout.unit, *(_latex_head(head) for head in layout.heads.values())]
+    most = max(n_seeds.values())
+    sentences = [
+        results[0].description or f"{', protocol '.join(name)}.",
+        "" if tests else f"{NOT_ASKED}.",
+        f"Means over {most} seeds, ± their standard deviation." if most > 1 else "One seed.",
+        f"Bold: {layout.marked}." if any(r"\textbf" in line for line in lines) else "",
+        ABOUT_SEEDS if tests and any(" seeds)" in line for line in lines) else "",
+    ]
+    caption = _escape(" ".join(filter(None, sentences))).replace("±", r"$\pm$")
     return "\n".join(
         [
             rf"% {', protocol '.join(name)}; needs \usepackage{{booktabs}}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
             rf"\begin{{tabular}}{{lr{'l' * len(columns)}}}",
             r"\toprule",
             rf"{' & '.join(heads)} \\",
             r"\midrule",
             *lines,
             r"\end{tabular}",
+            r"\end{table}",
             "",
         ]
     )

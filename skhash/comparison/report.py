@@ -26,15 +26,21 @@ from skhash.comparison.differences import (
 from skhash.comparison.formats import FORMATS, check_formats
 from skhash.comparison.results import Record, Result, as_results, key_of, read_records, versions, write_list
 from skhash.comparison.tables import (
+    ABOUT_SEEDS,
+    NOT_ASKED,
     Layout,
     absences,
+    count_seeds,
     group_by,
     head_of,
     layout_of,
     leaders_of,
     markdown_table,
     mean_and_spread,
+    method_and_seeds,
     ranked_methods,
+    seeds_by_size,
+    split_asked,
     summarize,
     tie_range,
 )
@@ -137,7 +143,7 @@ def _markdown_report(results: Sequence[Result], differences: Differences) -> str
     """Markdown section for each data set: split, table, what the marks mean, differences, methods without results."""
     sections = []
     for (dataset, protocol), part in group_by(results, "dataset", "protocol").items():
-        n_seeds, layout = len({result.seed for result in part}), layout_of(part)
+        n_seeds, layout = count_seeds(split_asked(part)[0]), layout_of(part)
         remarks = "\n".join(f"- {sentence}" for sentence in absences(part))
         table = markdown_table(part)
         about = [f"Means over {n_seeds} seed{'s' * (n_seeds > 1)}, ± their standard deviation.", *layout.notes]
@@ -175,6 +181,7 @@ def _render_page(results: Sequence[Result], about: Mapping[str, Any], difference
     jinja2 = import_jinja2()
     groups = group_by(results, "dataset", "protocol")
     layouts = [layout_of(part) for part in groups.values()]
+    asked = [result for part in groups.values() for result in split_asked(part)[0]]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("skhash.comparison", "."),
         autoescape=True,
@@ -186,12 +193,13 @@ def _render_page(results: Sequence[Result], about: Mapping[str, Any], difference
         **about,
         missing=missing_part(),
         title=f"Hashing methods on {', '.join(dict.fromkeys(dataset for dataset, _ in groups))}",
-        n_methods=len({result.method for result in results}),
+        n_methods=len({result.method for result in asked}),
+        n_seeds=count_seeds(asked),
         sizes=f"{_enumerate(map(layouts[0].size, sorted({result.nbits for result in results})))} {layouts[0].unit}",
         seeds=sorted({result.seed for result in results}),
         notes=list(dict.fromkeys(note for layout in layouts for note in layout.notes)),
         datasets=[_section(name, part, differences[name]) for name, part in groups.items()],
-        snippet=_snippet(results),
+        snippet=_snippet(asked),
         enumerate=_enumerate,
         keywords=_as_keywords,
         n_digits=N_DIGITS,
@@ -214,23 +222,32 @@ def _section(name: tuple[Any, ...], results: Sequence[Result], differences: Sequ
     from markupsafe import Markup  # a requirement of jinja2
 
     layout = layout_of(results)
-    order = ranked_methods(results, layout.headline)
-    ranked = sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
+    ranked, others = (_by_size(part, layout.headline) for part in split_asked(results))
     done = [result for result in ranked if result.is_done]
+    matrices = [_matrix(metric, ranked, layout) for metric in layout.matrices] if done else []
     return {
         "name": ", protocol ".join(name),
         "anchor": re.sub(r"[^\w-]+", "-", "-".join(name)),
         "description": results[0].description,
         "layout": layout,
-        "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in results})],
-        "absences": absences(ranked),
-        "matrices": [_matrix(metric, results, layout) for metric in layout.matrices] if done else [],
+        "sizes": [layout.size(nbits) for nbits in sorted({result.nbits for result in ranked})],
+        "absences": absences([*ranked, *others]),
+        "matrices": matrices,
+        "about_seeds": ABOUT_SEEDS if " seeds" in str(matrices) else None,
         "pictures": _draw_pictures(done, layout) if done and missing_part() is None else {},
         "n_shown": N_SHOWN if layout.unit == "bits" and len({result.method for result in done}) > N_SHOWN else None,
         "differences": _difference_lines(differences),
         "cells": summarize(ranked, Markup("<b>{}</b>").format),
-        "fits": done,
+        "not_asked": NOT_ASKED,
+        "others": summarize(others, str) if others else [],
+        "fits": [*done, *(result for result in others if result.is_done)],
     }
+
+
+def _by_size(results: Sequence[Result], metric: str) -> list[Result]:
+    """Results by number of bits, the best method by a metric first."""
+    order = ranked_methods(results, metric)
+    return sorted(results, key=lambda result: (result.nbits, order.index(result.method), result.seed))
 
 
 def _difference_lines(differences: Sequence[Difference]) -> dict[str, Any] | None:
@@ -244,12 +261,12 @@ def _difference_lines(differences: Sequence[Difference]) -> dict[str, Any] | Non
 def _matrix(metric: str, results: Sequence[Result], layout: Layout) -> dict[str, Any]:
     """Table of a metric: one line per method, the best first, and one column per number of bits."""
     groups, leaders = group_by(results, "method", "nbits"), leaders_of(results, metric)
-    n_seeds, has_range = len({result.seed for result in results}), metric in layout.ranges
+    n_seeds, has_range = seeds_by_size(results), metric in layout.ranges
     lines: dict[str, list[dict[str, Any]]] = {}
     for method in ranked_methods(results, metric):
         lines[method] = []
         for bits in sorted({result.nbits for result in results}):
-            cell = _cell(metric, groups.get((method, bits), []), n_seeds, has_range)
+            cell = _cell(metric, groups.get((method, bits), []), n_seeds[bits], has_range)
             lines[method].append(cell | {"kind": "best"} if (method, bits) in leaders else cell)
     return {"name": layout.heads[metric] + (" and its tie range" if has_range else ""), "lines": lines}
 
@@ -268,7 +285,10 @@ def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool)
 def _snippet(results: Sequence[Result]) -> str | None:
     """Code that computes the codes of the first result with a hash and a named protocol; None if there is none."""
     known = (result for result in results if result.method in VARIANTS and result.protocol in PROTOCOLS)
-    result = next((result for result in known if result.codes_sha256), None)
+    vectors = (
+        result for result in known if result.parameters.get("backbone") != "conv"
+    )  # as load_dataset returns them
+    result = next((result for result in vectors if result.codes_sha256), None)
     if result is None or result.codes_sha256 is None:
         return None
     own = VARIANTS[result.method].parameters
@@ -342,8 +362,10 @@ def _draw_column(results: Sequence[Result], layout: Layout) -> Iterator[Picture]
         [np.mean([seed[curve] for seed in seeds], axis=0) for seeds in curves]
         for curve in ("radius_precision", "radius_recall", "ranks", "rank_precision")
     )
-    yield _picture("Precision and recall by radius", PrecisionRecallDisplay(precision, recall, names).plot)
-    yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, names).plot)
+    n_seeds = count_seeds(results)
+    labels = [method_and_seeds(name, len(seeds), n_seeds) for name, seeds in zip(names, curves, strict=True)]
+    yield _picture("Precision and recall by radius", PrecisionRecallDisplay(precision, recall, labels).plot)
+    yield _picture("Precision among the first N", PrecisionAtNDisplay(ranks, at_rank, labels).plot)
 
 
 def _draw_recalls(results: Sequence[Result], layout: Layout) -> Iterator[Picture]:

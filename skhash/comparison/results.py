@@ -44,8 +44,9 @@ class Result(Mapping[str, Any]):
     """Result of one fit: what was fitted, the metrics, and how it was obtained.
 
     It can be read like an entry of ``results.json``, too, with the metrics beside the other values:
-    ``result["ap"]``, ``dict(result)``. As a dict it has `bytes_per_item`, `single_query_ms`, `batch_query_ms` and
-    `model` only if they are given, and neither curves nor values of queries.
+    ``result["ap"]``, ``dict(result)``. As a dict it has `bytes_per_item`, `single_query_ms`, `batch_query_ms`,
+    `model` and `asked_seeds` only if they are given, `is_asked` only if it is False, and neither curves nor values of
+    queries.
 
     Parameters
     ----------
@@ -85,6 +86,11 @@ class Result(Mapping[str, Any]):
         Time of tuning.
     model : str, default=None
         File of the fitted hasher, relative to the folder of the results, if it was kept.
+    asked_seeds : int, default=None
+        Number of seeds that the last comparison was asked for. A method that has fewer is marked in tables; it is not
+        among the best, and it is not tested.
+    is_asked : bool, default=True
+        Whether the last comparison into the folder was asked for this method. Tables list the other methods apart.
     not_applicable, error : str, default=None
         Why there are no metrics.
     seconds : float, default=0.0
@@ -121,6 +127,8 @@ class Result(Mapping[str, Any]):
     n_candidates: int = 1
     tuning_seconds: float = 0.0
     model: str | None = None
+    asked_seeds: int | None = None
+    is_asked: bool = True
     not_applicable: str | None = None
     error: str | None = None
     seconds: float = 0.0
@@ -136,7 +144,7 @@ class Result(Mapping[str, Any]):
         for name in (own.name for own in fields(self)):
             if name == "metrics":
                 yield from self.metrics
-            elif name in _FLAT and (name not in _OPTIONAL or getattr(self, name) is not None):
+            elif name in _FLAT and (name not in _OPTIONAL or getattr(self, name) is not _OPTIONAL[name]):
                 yield name
 
     def __len__(self) -> int:
@@ -179,8 +187,13 @@ class Result(Mapping[str, Any]):
         return cls(metrics=metrics, **own)
 
 
-#: names of the fields that are keys of a result only if they are given
-_OPTIONAL = ("bytes_per_item", "single_query_ms", "batch_query_ms", "model")
+#: fields of the last comparison, which no fit depends on
+_OF_COMPARISON = ("asked_seeds", "is_asked")
+#: fields that are keys of a result only if they differ from these defaults
+_OPTIONAL = {
+    name: Result.__dataclass_fields__[name].default
+    for name in ("bytes_per_item", "single_query_ms", "batch_query_ms", "model", *_OF_COMPARISON)
+}
 #: names of the fields that are keys of a result
 _FLAT = tuple(f.name for f in fields(Result) if f.name not in ("metrics", "curves", "per_query"))
 
@@ -297,7 +310,9 @@ def read_results(folder: str | os.PathLike[str]) -> list[Result]:
         raise FileNotFoundError(f"{folder} has no results of a comparison (results.json).")
     stored = read_records(folder)
     return [
-        replace(stored[key].result, metrics=result.metrics) if (key := key_of(result)) in stored else result
+        replace(stored[key].result, metrics=result.metrics, **{name: result[name] for name in _OF_COMPARISON})
+        if (key := key_of(result)) in stored
+        else result
         for result in listed
     ]
 
@@ -319,7 +334,8 @@ def read_records(folder: str | os.PathLike[str], but: Container[Path | None] = (
 
 def key_of(result: Result) -> str:
     """What a list of results says about a fit, without the metrics: the list may have only some of those stored."""
-    return json.dumps({name: value for name, value in result.items() if name not in result.metrics})
+    left_out = (*result.metrics, *_OF_COMPARISON)
+    return json.dumps({name: value for name, value in result.items() if name not in left_out})
 
 
 def _read_record(path: Path) -> Record:

@@ -26,6 +26,8 @@ _ABOUT_RANGES = (
     "The tie range is the metric with the relevant items of each tie last and first: the lowest and the highest value "
     "that sorting these codes can give."
 )
+ABOUT_SEEDS = "A method that lacks seeds shows how many it has, and is not compared with the others."
+NOT_ASKED = "Methods of earlier comparisons, which the last one was not asked for (not ranked)"
 _ABOUT_RADII = "The precision within a radius that holds no item is 0."
 _ABOUT_NEIGHBORS = (
     "R@10 is the share of the ten nearest vectors among the ten best items, 10 of 50 their share among the best fifty; "
@@ -186,8 +188,9 @@ class Layout:
         return f"the best mean at this number of {self.unit}, or at most two standard errors below it (paired by seed)"
 
     def legend(self, table: str) -> str:
-        """What an asterisk means; empty for a table that has none, as with a single method."""
-        return f"* {self.marked}." if " *" in table else ""
+        """What an asterisk and fewer seeds mean; empty for a table that has neither."""
+        notes = {f"* {self.marked}.": " *" in table, ABOUT_SEEDS: " seeds)" in table}
+        return " ".join(note for note, is_shown in notes.items() if is_shown)
 
     def size(self, nbits: int) -> str:
         """Number of bits in the unit of the tables."""
@@ -231,12 +234,47 @@ def group_by(results: Iterable[R], *names: str) -> dict[tuple[Any, ...], list[R]
     return groups
 
 
-def ranked_methods(results: Results, metric: str) -> list[str]:
-    """Methods by their mean of a metric over all results of one data set, the best first; those without any last."""
-    values: dict[str, list[float]] = {}
-    for result in results:
-        values.setdefault(result["method"], []).extend([] if result[metric] is None else [result[metric]])
-    return sorted(values, key=lambda method: -float(np.mean(values[method])) if values[method] else np.inf)
+def split_asked(results: Iterable[Mapping[str, Any]]) -> tuple[list[Result], list[Result]]:
+    """Results of the methods that the last comparison was asked for, and those of other methods in its folder."""
+    found = as_results(results)
+    asked = [result for result in found if result.is_asked]
+    return (asked, [result for result in found if not result.is_asked]) if asked else (found, [])
+
+
+def count_seeds(results: Results) -> int:
+    """Number of seeds of a method that lacks none: those that were asked for, or all that occur if these are more."""
+    asked = max((result.get("asked_seeds") or 0 for result in results), default=0)
+    return max(asked, len({result["seed"] for result in results}))
+
+
+def seeds_by_size(results: Sequence[Result]) -> dict[int, int]:
+    """Number of seeds of a method that lacks none, by number of bits."""
+    return {nbits: count_seeds(column) for (nbits,), column in group_by(results, "nbits").items()}
+
+
+def with_all_seeds(results: Sequence[Result], metric: str) -> list[Result]:
+    """Results of each method and number of bits that has a metric for all seeds."""
+    n_seeds = seeds_by_size(results)
+    groups = group_by((result for result in results if result[metric] is not None), "method", "nbits")
+    return [result for (_, nbits), group in groups.items() if len(group) == n_seeds[nbits] for result in group]
+
+
+def method_and_seeds(method: str, n_done: int, n_seeds: int) -> str:
+    """Name of a method, with the number of its seeds if it lacks some."""
+    return f"{method} ({n_done} of {n_seeds} seeds)" if 0 < n_done < n_seeds else method
+
+
+def ranked_methods(results: Sequence[Result], metric: str) -> list[str]:
+    """Methods by their mean of a metric over all results of a data set: the best first, those that lack seeds last."""
+    known, n_seeds = [result for result in results if result[metric] is not None], seeds_by_size(results)
+    sizes = group_by(known, "method", "nbits").items()
+    lacking = {method for (method, nbits), group in sizes if len(group) < n_seeds[nbits]}
+    values = {method: [result[metric] for result in own] for (method,), own in group_by(known, "method").items()}
+
+    def place(method: str) -> tuple[bool, float]:
+        return method in lacking, -float(np.mean(values[method])) if method in values else np.inf
+
+    return sorted(dict.fromkeys(result.method for result in results), key=place)
 
 
 def find_leaders(results: Results, metric: str = "ap") -> list[str]:
@@ -257,7 +295,7 @@ def find_leaders(results: Results, metric: str = "ap") -> list[str]:
     list of str
         The method with the best mean first, then those whose mean is at most two standard errors
         of the paired differences below it. With a single seed, those of equal value alone. A
-        method that has results for some of the seeds only is not among them. Empty if no method
+        method that lacks a seed, or that the comparison was not asked for, is not among them. Empty if no method
         has results.
 
     Examples
@@ -272,14 +310,15 @@ def find_leaders(results: Results, metric: str = "ap") -> list[str]:
     >>> find_leaders(results)
     ['a', 'c']
     """
+    asked = [result for result in results if result.get("is_asked", True)]
     values: dict[str, dict[int, float]] = {}
-    for result in results:
+    for result in asked:
         if result[metric] is not None:
             values.setdefault(result["method"], {})[result["seed"]] = result[metric]
-    if not values:
+    n_seeds = count_seeds(asked)
+    paired = {name: np.array([own[s] for s in sorted(own)]) for name, own in values.items() if len(own) == n_seeds}
+    if not paired:
         return []
-    seeds = max((sorted(own) for own in values.values()), key=len)
-    paired = {name: np.array([own[seed] for seed in seeds]) for name, own in values.items() if sorted(own) == seeds}
     best, *others = sorted(paired, key=lambda name: -paired[name].mean())
     return [best, *(name for name in others if _is_level(paired[best] - paired[name]))]
 
@@ -305,8 +344,9 @@ def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> l
     Returns
     -------
     list of list of str
-        A mean, and after ± the standard deviation over the seeds. A method without results
-        has "not applicable", "failed" or what it needs, such as "needs faiss-cpu", instead.
+        A mean, and after ± the standard deviation over the seeds. The name of a method that lacks
+        seeds is followed by their number. A method without results has "not applicable", "failed"
+        or what it needs, such as "needs faiss-cpu", instead.
 
     Examples
     --------
@@ -317,7 +357,7 @@ def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> l
     [['pca', '8']]
     """
     lines, found = [], as_results(results)
-    layout = layout_of(found)
+    layout, n_seeds = layout_of(found), seeds_by_size(found)
     columns = [(column, leaders_of(found, column.name) if column.has_leaders else ()) for column in layout.columns]
     for (method, bits), group in group_by(found, "method", "nbits").items():
         done, cells = [result for result in group if result.is_done], []
@@ -329,16 +369,24 @@ def summarize(results: Results, mark: Callable[[str], str] = "{} *".format) -> l
             reason = group[0].not_applicable or ""
             why = "failed" if any(result.error for result in group) else "not applicable"
             cells = [reason if reason.startswith("needs ") else why, *[""] * (len(columns) - 1)]
-        lines.append([method, layout.size(bits), *cells])
+        lines.append([method_and_seeds(method, len(done), n_seeds[bits]), layout.size(bits), *cells])
     return lines
 
 
 def leaders_of(results: Sequence[Result], metric: str) -> set[tuple[str, int]]:
-    """Leaders at each number of bits, as method and number of bits; none of a single method."""
+    """Leaders at each number of bits, as method and number of bits; none of a single method.
+
+    A method is not the best either where all others lack seeds.
+    """
     if len({result.method for result in results}) == 1:
         return set()
-    groups = group_by(results, "nbits").items()
-    return {(method, bits) for (bits,), column in groups for method in find_leaders(column, metric)}
+    leaders = set()
+    for (nbits,), column in group_by(results, "nbits").items():
+        known = {result.method for result in column if result[metric] is not None}
+        complete = with_all_seeds(column, metric)
+        if len({result.method for result in complete}) > 1 or len(known) == 1:
+            leaders |= {(method, nbits) for method in find_leaders(complete, metric)}
+    return leaders
 
 
 def markdown_table(results: Results) -> str:
@@ -352,7 +400,7 @@ def markdown_table(results: Results) -> str:
     Returns
     -------
     str
-        The table.
+        The table. Methods that the last comparison was not asked for have one of their own below it.
 
     Examples
     --------
@@ -365,7 +413,11 @@ def markdown_table(results: Results) -> str:
     if len(groups) > 1:
         parts = {", protocol ".join(name): markdown_table(part) for name, part in groups.items()}
         return "\n\n".join(f"{name}\n\n{table}" for name, table in parts.items())
-    return pipe_table([layout_of(results).table_head, *summarize(results)])
+    asked, others = split_asked(results)
+    table = pipe_table([layout_of(asked).table_head, *summarize(asked)])
+    if not others:
+        return table
+    return f"{table}\n\n{NOT_ASKED}:\n\n{pipe_table([layout_of(others).table_head, *summarize(others, str)])}"
 
 
 def pipe_table(cells: Sequence[Sequence[str]]) -> str:

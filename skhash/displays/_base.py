@@ -27,8 +27,8 @@ COLORS = ("#3F90DA", "#FFA90E", "#BD1F01", "#94A4A2", "#832DB6", "#A96B59", "#E7
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _N_STYLES = len(COLORS) * len(MARKERS)
 _FIRST_FREE = 42  # styles from here on are for names that are not in the registry
-_SETTINGS = {"dataset", "protocol", "method", "nbits", "seed"}  # of results, not metrics
-_LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-."}
+_SETTINGS = {"dataset", "protocol", "method", "nbits", "seed", "asked_seeds"}  # of results, not metrics
+_LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-.", "-conv": (0, (5, 1, 1, 1))}
 #: method and variant, without hyphens, to its style number and line style
 _REGISTERED = {
     (method.name + variant).replace("-", ""): (method.style, line)
@@ -281,7 +281,10 @@ def styles(names, ax=None):
     """Color, marker and line style of each name: those of the registry, or for other names new ones on `ax`."""
     from matplotlib.colors import to_hex
 
-    numbers: dict = {name: _REGISTERED.get(str(name).lower().removesuffix("hasher").replace("-", "")) for name in names}
+    numbers: dict = {}
+    for name in names:
+        method = str(name).partition(" (")[0]  # without the number of seeds
+        numbers[name] = _REGISTERED.get(method.lower().removesuffix("hasher").replace("-", ""))
     used = [(to_hex(line.get_color()).upper(), line.get_marker()) for line in ([] if ax is None else ax.lines)]
     used += [color_and_marker(number[0]) for number in numbers.values() if number]
     for name, number in numbers.items():
@@ -426,15 +429,21 @@ def _is_metric(results, key):
 
 
 def means_by(results, metric, key):
-    """Methods in their order, values of a key (n_values,), and means and deviations (n_methods, n_values).
+    """Labels of methods in their order, values of a key (n_values,), means and deviations (n_methods, n_values).
 
-    NaN stands for a mean of no results, and for a deviation of one.
+    NaN stands for a mean of no results, and for a deviation of one. The label of a method with fewer seeds than were
+    asked for, or than another one has, ends in their number.
     """
     names, values = list(dict.fromkeys(result["method"] for result in results)), sorted({r[key] for r in results})
     mean, deviation = np.full((2, len(names), len(values)), np.nan)
+    labels = dict(zip(names, names, strict=True))
     for i, name in enumerate(names):
         for j, value in enumerate(values):
             found = [result[metric] for result in results if (result["method"], result[key]) == (name, value)]
             mean[i, j] = np.mean(found) if found else np.nan
             deviation[i, j] = np.std(found, ddof=1) if len(found) > 1 else np.nan
-    return names, np.array(values), mean, deviation
+            column = [result for result in results if result[key] == value]
+            n_seeds = max(len({r["seed"] for r in column}), *(r.get("asked_seeds") or 0 for r in column))
+            if 0 < len(found) < n_seeds:
+                labels[name] = f"{name} ({len(found)} of {n_seeds} seeds)"
+    return list(labels.values()), np.array(values), mean, deviation

@@ -114,17 +114,17 @@ class RecallByBytesDisplay(Display):
         ax = one_axes(ax, figsize=(6.8, 4.6))
         self.lines_: list[Any] = []
         nbytes, recall = np.asarray(self.nbytes, dtype=float), np.asarray(self.recall, dtype=float)
-        best = np.where(np.isfinite(recall), recall, -np.inf).argmax(axis=0)
+        comparable = np.isfinite(recall) & np.array([[not str(name).endswith(" seeds)")] for name in self.names])
+        best, has_best = np.where(comparable, recall, -np.inf).argmax(axis=0), comparable.any(axis=0)
         for method, (values, name, style) in enumerate(zip(recall, self.names, styles(self.names, ax), strict=True)):
             known = np.isfinite(values)
-            wins = bool((best == method).any())
+            wins = bool((best[has_best] == method).any())
             width = {"linewidth": 2.4 if wins else 1.2, "zorder": 3 if wins else 2}
             options = with_defaults(kwargs, **style, label=name, markersize=6, **width)
             self.lines_ += ax.plot(nbytes[known], values[known], **options)
-        highest = recall[best, np.arange(len(nbytes))]
-        self.rings_ = ax.scatter(
-            nbytes, highest, s=130, facecolors="none", edgecolors="#22262b", linewidths=1.6, zorder=4, label="the best"
-        )
+        nbytes_of_best, highest = nbytes[has_best], recall[best, np.arange(len(nbytes))][has_best]
+        ring = {"s": 130, "facecolors": "none", "edgecolors": "#22262b", "linewidths": 1.6, "zorder": 4}
+        self.rings_ = ax.scatter(nbytes_of_best, highest, **ring, label="the best")
         tidy(ax, xlabel="Bytes per item", ylabel=self.ylabel, xscale="log", ylim=(0, 1.02))
         ticks_at(ax, nbytes, "g")
         legend(ax)

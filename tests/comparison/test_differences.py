@@ -202,8 +202,11 @@ def test_csv_has_the_metrics_that_were_asked_for(folder):
 
 def test_latex_has_the_metrics_that_were_asked_for(folder):
     lines = (folder / "results.tex").read_text(encoding="utf-8").splitlines()
-    assert lines[1] == r"\begin{tabular}{lrllll}"
-    assert lines[3] == r"method & bits & AP$_T$ & NDCG$_T$@10 & Precision@5 & Recall@100 \\"
+    assert lines[1] == r"\begin{table}"
+    assert lines[3].startswith(r"\caption{digits, protocol 'holdout': 359 queries against 1,438 database samples")
+    assert r"Means over 2 seeds, $\pm$ their standard deviation. Bold: the best mean" in lines[3]
+    assert lines[4] == r"\begin{tabular}{lrllll}"
+    assert lines[6] == r"method & bits & AP$_T$ & NDCG$_T$@10 & Precision@5 & Recall@100 \\"
     body = [line.removesuffix(r" \\").split(" & ") for line in lines if line.startswith(("itq", "lsh", "pca"))]
     assert [cells[:2] for cells in body] == [[name, bits] for bits in ("8", "16") for name in ("itq", "lsh", "pca")]
     results = read_results(folder)
@@ -211,7 +214,7 @@ def test_latex_has_the_metrics_that_were_asked_for(folder):
     assert rf"{np.mean(itq):.3f} $\pm$ {np.std(itq, ddof=1):.3f}" in body[3][2]
     assert r"\textbf{" in body[3][2]
     assert body[4][2].endswith(r"$^\dagger$")  # lsh
-    assert lines[-1] == r"\end{tabular}"
+    assert lines[-2:] == [r"\end{tabular}", r"\end{table}"]
     assert r"\bottomrule" in lines
 
 

@@ -5,8 +5,8 @@ import pytest
 from skhash.comparison import METRICS, Result
 
 KEYS = ["task", "source", "dataset", "protocol", "description", "method", "nbits", "seed", *METRICS, "fit_seconds"]
-KEYS += ["codes_per_second", "codes_sha256", "parameters", "n_candidates", "tuning_seconds", "not_applicable", "error"]
-KEYS += ["seconds"]
+KEYS += ["codes_per_second", "codes_sha256", "parameters", "n_candidates", "tuning_seconds"]
+KEYS += ["asked_seeds", "not_applicable", "error", "seconds"]
 
 ENTRY = {"dataset": "usps", "method": "ksh", "nbits": 32, "seed": 0, "ap": 0.5, "ndcg": None, "note": "text"}
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash.comparison import Result
-from skhash.displays import MetricByBitsDisplay, TieRangeDisplay
+from skhash.displays import MetricByBitsDisplay, RecallByBytesDisplay, TieRangeDisplay
 
 
 def test_lines_and_bars_are_means_and_deviations_over_the_seeds(results):
@@ -30,6 +30,31 @@ def test_missing_results_and_failed_fits_are_left_out(results):
     assert_array_equal(display.mean[0], [results[0]["ap"], next(row["ap"] for row in results if row["nbits"] == 16)])
     assert np.isnan(display.spread[0]).all()
     assert not display.errorbars_[0].has_yerr
+
+
+def test_the_label_of_a_method_that_lacks_seeds_says_so(results):
+    fewer = [row for row in results if (row["method"], row["seed"]) != ("itq", 1)]
+    assert TieRangeDisplay.from_results(fewer, nbits=8).names == ["itq (1 of 2 seeds)", "lsh"]
+    asked = MetricByBitsDisplay.from_results([row | {"asked_seeds": 3} for row in fewer])
+    assert [text.get_text() for text in asked.ax_.get_legend().get_texts()] == [
+        "itq (1 of 3 seeds)",
+        "lsh (2 of 3 seeds)",
+    ]
+    alone = MetricByBitsDisplay.from_results(results)
+    assert [line.get_color() for line in asked.lines_] == [line.get_color() for line in alone.lines_]
+
+
+def test_the_best_of_a_size_has_all_seeds():
+    recalls = {"itq": {0: 0.5, 1: 0.5}, "embedding": {0: 0.75}}
+    rows = [
+        {"method": name, "nbits": 64, "bytes_per_item": 8, "seed": seed, "recall": recall}
+        for name, of_method in recalls.items()
+        for seed, recall in of_method.items()
+    ]
+    display = RecallByBytesDisplay.from_results(rows, metric="recall")
+    assert_array_equal(display.rings_.get_offsets(), [[8, 0.5]])
+    none = RecallByBytesDisplay.from_results([row | {"asked_seeds": 3} for row in rows], metric="recall")
+    assert len(none.rings_.get_offsets()) == 0
 
 
 def test_results_of_one_data_set_are_selected(results):
