@@ -125,7 +125,8 @@ class Variant:
 
 
 _MLP: dict[str, dict[str, Any]] = {"": {}, "-mlp": {"backbone": "mlp"}}
-_TALR = _MLP | {"-ndcg": {"objective": "ndcg"}, "-ndcg-mlp": {"objective": "ndcg", "backbone": "mlp"}}
+_CONV: dict[str, dict[str, Any]] = {"-conv": {"backbone": "conv"}}
+_TALR = _MLP | {"-ndcg": {"objective": "ndcg"}, "-ndcg-mlp": {"objective": "ndcg", "backbone": "mlp"}} | _CONV
 _DEEP = {"learning_rate": LogUniform(5), "weight_decay": LogUniform(10)}
 _QUANTIZED = _DEEP | {"quantization_weight": LogUniform(10)}
 _KERNEL = {"n_anchors": LogUniform(2), "gamma": LogUniform(3)}
@@ -157,7 +158,7 @@ METHODS: dict[str, Method] = {
             "hashnet",
             "deep.hashnet.HashNetHasher",
             style=2,
-            variants=_MLP,
+            variants=_MLP | _CONV,
             search_space={**_DEEP, "class_ratio": ["batch", 1.0]},
             paper="Cao et al., ICCV 2017",
             use_for="baseline that learns from pairs, with balanced weights",

@@ -527,6 +527,8 @@ def _measure(task: _Task, watcher: Any) -> Result:
     reason = _why_not(blank.method, blank.nbits, data)
     if reason is not None:
         return replace(blank, not_applicable=reason)
+    if _needs_images(blank.method):
+        data = _as_images(data)
     if blank.task == "neighbors":
         values, hasher = evaluate_method(blank.method, blank.nbits, blank.seed, data.vectors, watcher)
     else:
@@ -556,7 +558,21 @@ def _why_not(method: str, nbits: int, data: Any) -> str | None:
             Relevance.between(one, one, data.affinity).labels()
         except ValueError:
             return f"it learns from labels, and relevance is given by a {type(data.affinity).__name__}"
+    if _needs_images(method) and "image_shape" not in data and data.X_train.ndim != 4:
+        return "it learns from images, and the samples are vectors"
     return None
+
+
+def _needs_images(method: str) -> bool:
+    return variant_of(method).parameters.get("backbone") == "conv"
+
+
+def _as_images(data: Any) -> Any:
+    """Split whose samples have the shape of images."""
+    if "image_shape" not in data:
+        return data
+    parts = ("X_train", "X_database", "X_query")
+    return type(data)(**data | {part: data[part].reshape(-1, *data.image_shape) for part in parts})
 
 
 def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:

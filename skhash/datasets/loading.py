@@ -42,6 +42,8 @@ DEFAULT_PROTOCOLS = {
 }
 #: short names
 ALIASES = {"cifar_gist": "cifar10_gist512", "cifar10": "cifar10_gist512", "mirflickr": "mirflickr25k_tags1386"}
+#: shapes of the images whose pixels are the features
+_IMAGES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "fashion_mnist": (1, 28, 28), "usps": (1, 16, 16)}
 _OPENML = {
     "mnist": _OnOpenML("mnist_784", 1, np.uint8, n_test=10_000),
     "fashion_mnist": _OnOpenML("Fashion-MNIST", 1, np.uint8, n_test=10_000),
@@ -85,7 +87,8 @@ def load_dataset(
     -------
     Bunch
         The result of `split`: X and y of queries, database and training samples,
-        ``affinity``, ``train_index``, ``name``, ``protocol``, ``DESCR``.
+        ``affinity``, ``train_index``, ``name``, ``protocol``, ``DESCR``. If the features are the pixels of images
+        (digits, mnist, fashion_mnist, usps), also ``image_shape``, their channels, height and width.
 
     Raises
     ------
@@ -128,12 +131,15 @@ def load_dataset(
         protocol = DEFAULT_PROTOCOLS.get(name, "holdout" if "y" in arrays else "labelme")
     try:
         label = Path(name).name.removesuffix(".npz").removesuffix(".npy")
-        return split_arrays(
+        data = split_arrays(
             X, arrays.get("y"), scale, check_protocol(protocol), random_state, label, arrays.get("test")
         )
     except (ValueError, TypeError) as error:
         reason = f"does not suit protocol {str(protocol)!r}: {error}"
         raise (InvalidFileError(path, reason) if path else ValueError(f"Data set {name!r} {reason}")) from error
+    if name in _IMAGES:
+        data.image_shape = _IMAGES[name]
+    return data
 
 
 def check_names(names: Iterable[str | os.PathLike[str]]) -> None:

@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from _helpers import without_times
+from sklearn.datasets import load_digits
 
-from skhash import ITQCCAHasher
+from skhash import ITQCCAHasher, TALRHasher
 from skhash.comparison import compare, read_results
 
 
@@ -41,6 +44,21 @@ def test_several_data_sets_each_under_its_protocol(own_file, tmp_path):
     assert [(result.dataset, result.protocol) for result in results] == [("digits", "holdout"), ("mine", "labelme")]
     assert description == "\n".join(result.description for result in results)
     assert "relevance = same class" in results[0].description
+
+
+def test_a_convolutional_network_gets_images(monkeypatch, tmp_path):
+    short = partial(TALRHasher, n_epochs=1)
+    monkeypatch.setattr("skhash.comparison.methods.hashers", SimpleNamespace(TALRHasher=short))
+    options = {"methods": ["talr-conv"], "nbits": [8], "n_seeds": 1}
+    X, y = load_digits(return_X_y=True)
+    np.savez(tmp_path / "vectors.npz", X=X, y=y)
+    np.savez(tmp_path / "images.npz", X=X.reshape(-1, 1, 8, 8), y=y)
+    (digits, vectors), _ = compare(["digits", tmp_path / "vectors.npz"], **options)
+    (images,), _ = compare(tmp_path / "images.npz", **options)
+    assert digits.error is None
+    assert digits["ap"] > 0.2
+    assert images.codes_sha256 == digits.codes_sha256
+    assert vectors.not_applicable == "it learns from images, and the samples are vectors"
 
 
 def test_two_data_sets_of_one_name_are_refused(own_file, tmp_path):

@@ -19,7 +19,7 @@ def test_every_method_can_be_built(method):
 
 
 def test_names_of_variants_are_those_of_methods_with_a_suffix():
-    assert list(VARIANTS)[:4] == ["talr", "talr-mlp", "talr-ndcg", "talr-ndcg-mlp"]
+    assert list(VARIANTS)[:5] == ["talr", "talr-mlp", "talr-ndcg", "talr-ndcg-mlp", "talr-conv"]
     assert VARIANTS["fastap-mlp"].parameters == {"objective": "fast_ap", "backbone": "mlp"}
     assert {variant.method.name for variant in VARIANTS.values()} == set(REGISTERED)
 

@@ -32,6 +32,7 @@ def test_digits_need_no_file(folder):
     assert (data.name, data.protocol.name) == ("digits", "holdout")
     np.testing.assert_array_equal(np.sort(np.r_[data.X_query, data.X_database].sum(axis=1)), np.sort(X.sum(axis=1)))
     assert np.ptp(np.bincount(data.y_query)) <= np.ptp(np.bincount(y)) * 0.2 + 1
+    assert np.prod(data.image_shape) == data.X_query.shape[1]
 
 
 @pytest.mark.parametrize(
