@@ -3,8 +3,11 @@
     skhash compare usps,mnist,cifar_gist,mirflickr --methods all --bits 16,32,64 --seeds 3 --out report/
     python experiments/comparison.py report/       # replaces the rows of the same data sets, methods, bits and seeds
 
+    skhash compare usps,mnist --methods talr-conv,talr-mlp,hashnet-conv,hashnet-mlp --bits 32 --seeds 1 --out images/
+    python experiments/comparison.py images/ images             # one file for all data sets
+
 The rows are in experiments/results/comparison/<data set>.json. The differences are those to the best method at 32 bits,
-in experiments/results/comparison/differences.json.
+in experiments/results/comparison/differences.json; there are none for the rows of several data sets in one file.
 """
 
 import argparse
@@ -33,19 +36,23 @@ def replace_rows(path, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="folder of --out")
+    parser.add_argument("name", nargs="?", help="name of one file for all data sets; by default each has its own")
     options = parser.parse_args()
     for (dataset, _), part in group_by(read_results(options.folder), "dataset", "protocol").items():
-        name = FILES.get(dataset, dataset)
+        name = options.name or FILES.get(dataset, dataset)
         rows = [
             {key: result[key] for key in KEYS} | {key: round(result[key], n) for key, n in DIGITS.items()}
             for result in part
             if result.is_done
         ]
         replace_rows(FOLDER / f"{name}.json", rows)
+        print(dataset, len(rows), "rows")
+        if options.name:
+            continue
         found = find_differences([result for result in part if result.nbits == 32], "ap")
         differences = [vars(each) | {"dataset": name} for each in found]
         store(FOLDER / "differences.json", differences, ("dataset", "method", "nbits", "metric"))
-        print(name, len(rows), "rows;", *(f"{each.method} {each.mean:+.4f} p {each.p_value:.4f}" for each in found))
+        print(*(f"{each.method} {each.mean:+.4f} p {each.p_value:.4f}" for each in found))
 
 
 if __name__ == "__main__":
