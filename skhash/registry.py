@@ -125,7 +125,9 @@ class Variant:
 
 
 _MLP: dict[str, dict[str, Any]] = {"": {}, "-mlp": {"backbone": "mlp"}}
-_CONV: dict[str, dict[str, Any]] = {"-conv": {"backbone": "conv"}}
+#: suffix of the variants with a network of convolutions, which learn from images and take minutes; in no group
+CONV = "-conv"
+_CONV: dict[str, dict[str, Any]] = {CONV: {"backbone": "conv"}}
 _TALR = _MLP | {"-ndcg": {"objective": "ndcg"}, "-ndcg-mlp": {"objective": "ndcg", "backbone": "mlp"}} | _CONV
 _DEEP = {"learning_rate": LogUniform(5), "weight_decay": LogUniform(10)}
 _QUANTIZED = _DEEP | {"quantization_weight": LogUniform(10)}

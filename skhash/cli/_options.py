@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import FOR_NEIGHBORS, GROUPS, METHODS
+from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, VARIANTS
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -546,7 +546,7 @@ def method_lines() -> list[str]:
     """Column heads, then one line per method: name and variants, family, what it learns from, paper."""
     lines = [("method and variants", "family", "needs", "paper")]
     for name, method in METHODS.items():
-        names = " ".join([name, *filter(None, method.variants)])
+        names = " ".join([name, *(ending for ending in method.variants if ending not in ("", CONV))])
         lines.append((names, method.family, _LEARNS_FROM[method.learns_from], method.paper))
     return [f"{names:29}{family:11}{needs:10}{paper}" for names, family, needs, paper in lines]
 
@@ -564,6 +564,9 @@ def _lists() -> str:
         "protocols:": [wrapped(f"{name:18}{protocol.description}") for name, protocol in PROTOCOLS.items()],
         _METHODS_HEAD: [f"  {line}" for line in method_lines()],
         "groups of methods:": [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()],
+        "with a network of convolutions, for images, and in no group:": [
+            wrapped(", ".join(name for name in VARIANTS if name.endswith(CONV)), 4)
+        ],
         "more methods, for --task neighbors:": [
             wrapped(f"{name:18}{variant.method.use_for}") for name, variant in FOR_NEIGHBORS.items()
         ],
