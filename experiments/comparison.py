@@ -5,9 +5,12 @@
 
     skhash compare usps,mnist --methods talr-conv,talr-mlp,hashnet-conv,hashnet-mlp --bits 32 --seeds 1 --out images/
     python experiments/comparison.py images/ images             # one file for all data sets
+    skhash compare usps,mnist,cifar_gist --methods hashnet-mlp,hashnet-paper --bits 32 --seeds 3 --out report/
+    python experiments/comparison.py report/       # a paper's setting beside our defaults: all rows are in papers.json
 
 The rows are in experiments/results/comparison/<data set>.json. The differences are those to the best method at 32 bits,
-in experiments/results/comparison/differences.json; there are none for the rows of several data sets in one file.
+in experiments/results/comparison/differences.json; there are none for the rows of several data sets in one file. Rows
+with a paper's setting are in experiments/results/papers.json.
 """
 
 import argparse
@@ -18,6 +21,7 @@ from _results import RESULTS, read, store
 from skhash._files import write_atomically
 from skhash.comparison import METRICS, find_differences, read_results
 from skhash.comparison.tables import group_by
+from skhash.registry import PAPER
 
 FOLDER = RESULTS / "comparison"
 FILES = {"cifar10_gist512": "cifar_gist", "mirflickr25k_tags1386": "mirflickr"}
@@ -33,18 +37,27 @@ def replace_rows(path, rows):
         file.write(f"[\n{lines}\n]\n".encode())
 
 
+def rows_of(results):
+    """What is stored of results."""
+    return [
+        {key: result[key] for key in KEYS} | {key: round(result[key], n) for key, n in DIGITS.items()}
+        for result in results
+        if result.is_done
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", help="folder of --out")
     parser.add_argument("name", nargs="?", help="name of one file for all data sets; by default each has its own")
     options = parser.parse_args()
-    for (dataset, _), part in group_by(read_results(options.folder), "dataset", "protocol").items():
+    results = read_results(options.folder)
+    if any(result.method.endswith(PAPER) for result in results):
+        replace_rows(RESULTS / "papers.json", rows_of(results))
+        return
+    for (dataset, _), part in group_by(results, "dataset", "protocol").items():
         name = options.name or FILES.get(dataset, dataset)
-        rows = [
-            {key: result[key] for key in KEYS} | {key: round(result[key], n) for key, n in DIGITS.items()}
-            for result in part
-            if result.is_done
-        ]
+        rows = rows_of(part)
         replace_rows(FOLDER / f"{name}.json", rows)
         print(dataset, len(rows), "rows")
         if options.name:

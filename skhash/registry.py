@@ -127,6 +127,8 @@ class Variant:
 _MLP: dict[str, dict[str, Any]] = {"": {}, "-mlp": {"backbone": "mlp"}}
 #: suffix of the variants with a network of convolutions, which learn from images and take minutes; in no group
 CONV = "-conv"
+#: suffix of the variants with the settings that their papers print; in no group
+PAPER = "-paper"
 _CONV: dict[str, dict[str, Any]] = {CONV: {"backbone": "conv"}}
 _TALR = _MLP | {"-ndcg": {"objective": "ndcg"}, "-ndcg-mlp": {"objective": "ndcg", "backbone": "mlp"}} | _CONV
 _DEEP = {"learning_rate": LogUniform(5), "weight_decay": LogUniform(10)}
@@ -141,7 +143,19 @@ METHODS: dict[str, Method] = {
             "talr",
             "deep.talr.TALRHasher",
             style=0,
-            variants=_TALR,
+            variants=_TALR
+            | {
+                PAPER: {
+                    "backbone": "mlp",
+                    "relaxation": "paper",
+                    "optimizer": "sgd",
+                    "weight_decay": 0.0,
+                    "batch_size": 256,
+                    "input_dropout": 0.0,
+                    "hidden_dropout": 0.0,
+                    "smoothing": 0.0,
+                }
+            },
             search_space=_DEEP | {"alpha": LogUniform(3)},
             paper="He et al., CVPR 2018",
             use_for="first choice with labels, or with any other affinity",
@@ -160,7 +174,20 @@ METHODS: dict[str, Method] = {
             "hashnet",
             "deep.hashnet.HashNetHasher",
             style=2,
-            variants=_MLP | _CONV,
+            variants=_MLP
+            | _CONV
+            | {
+                PAPER: {
+                    "backbone": "mlp",
+                    "n_stages": 10,
+                    "last_beta": 100.0,
+                    "optimizer": "sgd",
+                    "weight_decay": 5e-4,
+                    "batch_size": 256,
+                    "input_dropout": 0.0,
+                    "hidden_dropout": 0.0,
+                }
+            },
             search_space={**_DEEP, "class_ratio": ["batch", 1.0]},
             paper="Cao et al., ICCV 2017",
             use_for="baseline that learns from pairs, with balanced weights",
@@ -235,6 +262,23 @@ METHODS: dict[str, Method] = {
             "nsh",
             "deep.nsh.NSHHasher",
             style=5,
+            variants={
+                "": {},
+                PAPER: {
+                    "query_view": "items",
+                    "own_view": "sorted",
+                    "sort_temperature": "paper",
+                    "temperature": 0.1,
+                    "n_positives": 2,
+                    "quantization_weight": 50**-0.5,
+                    "n_latent": 1024,
+                    "optimizer": "adam",
+                    "learning_rate": 1e-5,
+                    "weight_decay": 0.0,
+                    "batch_size": 50,
+                    "n_epochs": 200,
+                },
+            },
             search_space=_QUANTIZED | {"temperature": LogUniform(3)},
             learns_from="samples",
             paper="Yu et al., IJCAI 2022",
@@ -291,6 +335,7 @@ METHODS: dict[str, Method] = {
             "structhash",
             "structhash.structhash.StructHashHasher",
             style=4,
+            variants={"": {}, PAPER: {"hash_function": "linear", "ridge": 0.0, "n_starts": 1}},
             search_space={"C": LogUniform(5), "gamma": LogUniform(3), "ridge": LogUniform(10, center=0.3)},
             paper="Lin et al., ECCV 2014",
             use_for="bits with weights that are proven near the optimum; few samples",

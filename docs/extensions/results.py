@@ -76,6 +76,8 @@ COLUMNS = {
     "n_queries": Column("n_queries", "queries", lambda group, key: f"{_mean(group, key):,.0f}", has_best=False),
     "p_value": Column("p_value", "p", _p_value, has_best=False),
     "ap": Column("ap", "AP_T", _spread),
+    "relaxed_loss": Column("relaxed_loss", "J", lambda group, key: f"{_mean(group, key):.4f}", has_best=False),
+    "binary_loss": Column("binary_loss", "L", lambda group, key: f"{_mean(group, key):.4f}", has_best=False),
     "tie_range": Column("ap", "tie range", _range, has_best=False),
     "ap_and_range": Column(
         "ap", "AP_T (tie range)", lambda group, key: f"{_spread(group, key)} ({_range(group, key)})"

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, VARIANTS
+from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, PAPER, VARIANTS
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -546,7 +546,7 @@ def method_lines() -> list[str]:
     """Column heads, then one line per method: name and variants, family, what it learns from, paper."""
     lines = [("method and variants", "family", "needs", "paper")]
     for name, method in METHODS.items():
-        names = " ".join([name, *(ending for ending in method.variants if ending not in ("", CONV))])
+        names = " ".join([name, *(ending for ending in method.variants if ending not in ("", CONV, PAPER))])
         lines.append((names, method.family, _LEARNS_FROM[method.learns_from], method.paper))
     return [f"{names:29}{family:11}{needs:10}{paper}" for names, family, needs, paper in lines]
 
@@ -566,6 +566,9 @@ def _lists() -> str:
         "groups of methods:": [f"  {name:14}{meaning}" for name, meaning in GROUPS.items()],
         "with a network of convolutions, for images, and in no group:": [
             wrapped(", ".join(name for name in VARIANTS if name.endswith(CONV)), 4)
+        ],
+        "with the settings of their papers, and in no group:": [
+            wrapped(", ".join(name for name in VARIANTS if name.endswith(PAPER)), 4)
         ],
         "more methods, for --task neighbors:": [
             wrapped(f"{name:18}{variant.method.use_for}") for name, variant in FOR_NEIGHBORS.items()

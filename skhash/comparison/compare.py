@@ -35,7 +35,7 @@ from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, FOR_NEIGHBORS, VARIANTS, Space
+from skhash.registry import BASELINES, FOR_NEIGHBORS, PAPER, VARIANTS, Space
 from skhash.unwrap import named_warnings
 
 #: largest number of queries whose values are kept by default
@@ -77,7 +77,8 @@ def compare(
         Protocol of all data sets. None takes the default of each, or "neighbors" for that task.
     methods : iterable of str, default=("talr", "itq", "lsh")
         Keys of `VARIANTS`, or groups: "all", "deep" (with a network below the hash layer),
-        "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names.
+        "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names. Names that end in
+        "-paper" have the settings of their paper, and belong to no group.
     nbits : iterable of int, default=(32,)
         Numbers of bits; for neighbors, of all that is stored of an item.
     n_seeds : int, default=3
@@ -95,7 +96,7 @@ def compare(
         a few times a second while a method learns in epochs or bit by bit.
     tune : int, default=None
         Number of candidates for the parameters of every method including the default; see
-        :mod:`skhash.comparison.tuning`. None takes the default parameters.
+        :mod:`skhash.comparison.tuning`. None takes the default parameters. Settings of a paper are not tuned.
     tune_metric : str, default="ap"
         Metric that compares candidates, a name as in :meth:`skhash.metrics.Metric.parse`.
     n_jobs : int, default=1
@@ -205,7 +206,8 @@ class _Task:
     @property
     def space(self) -> Space:
         """Parameters to tune; empty for none."""
-        return {} if self.options.tune is None else variant_of(self.blank.method).method.search_space
+        is_fixed = self.options.tune is None or self.blank.method.endswith(PAPER)
+        return {} if is_fixed else variant_of(self.blank.method).method.search_space
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from skhash import hashers
 from skhash._validation import with_nearest, with_python_ints
 from skhash.base import BaseHasher
-from skhash.registry import BASELINES, CONV, FOR_NEIGHBORS, GROUPS, VARIANTS, Variant
+from skhash.registry import BASELINES, CONV, FOR_NEIGHBORS, GROUPS, PAPER, VARIANTS, Variant
 
 
 def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
@@ -16,7 +16,8 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     ----------
     names : iterable of str
         Keys of `VARIANTS` and of `GROUPS`, and for neighbors of
-        ``registry.FOR_NEIGHBORS``. No group has the networks of convolutions, such as "talr-conv".
+        ``registry.FOR_NEIGHBORS``. No group has the networks of convolutions, such as "talr-conv", and the settings of
+        papers, such as "talr-paper".
     task : "relevance" or "neighbors", default="relevance"
         What is compared. Neighbors are kept without labels: groups leave out methods that need y.
 
@@ -33,7 +34,7 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     Examples
     --------
     >>> from skhash.comparison import expand_methods
-    >>> expand_methods(["lsh", "all"])[:2], "talr-conv" in expand_methods(["all"])
+    >>> expand_methods(["lsh", "all"])[:2], "talr-paper" in expand_methods(["all"])
     (['lsh', 'talr'], False)
     """
     names = list(names) if isinstance(names, Iterable) else [names]
@@ -47,7 +48,7 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
         raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")
     found: list[str] = []
-    members = [method for method in suitable if not method.endswith(CONV)]
+    members = [method for method in suitable if not method.endswith((CONV, PAPER))]
     for name in names:
         found += [m for m in members if name in ("all", *_groups_of(m))] if name in GROUPS else [name]
     return list(dict.fromkeys(found))

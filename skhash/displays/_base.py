@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._libraries import library
 from skhash.metrics import Metric, RelevanceHistogram, RetrievalScorer
 from skhash.metrics.histogram import concatenate
-from skhash.registry import FOR_NEIGHBORS, METHODS
+from skhash.registry import CONV, FOR_NEIGHBORS, METHODS, PAPER
 from skhash.unwrap import find_hasher
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _N_STYLES = len(COLORS) * len(MARKERS)
 _FIRST_FREE = 42  # styles from here on are for names that are not in the registry
 _SETTINGS = {"dataset", "protocol", "method", "nbits", "seed", "asked_seeds"}  # of results, not metrics
-_LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-.", "-conv": (0, (5, 1, 1, 1))}
+_LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-.", CONV: (0, (5, 1, 1, 1))}
+_LINES[PAPER] = (0, (3, 1, 1, 1, 1, 1))
 #: method and variant, without hyphens, to its style number and line style
 _REGISTERED = {
     (method.name + variant).replace("-", ""): (method.style, line)

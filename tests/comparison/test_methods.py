@@ -12,6 +12,8 @@ from skhash.comparison.tuning import tune
 from skhash.registry import GROUPS, LogUniform
 from skhash.registry import METHODS as REGISTERED
 
+PAPERS = ["talr-paper", "hashnet-paper", "nsh-paper", "structhash-paper"]
+
 
 @pytest.mark.parametrize("method", VARIANTS)
 def test_every_method_can_be_built(method):
@@ -26,7 +28,7 @@ def test_names_of_variants_are_those_of_methods_with_a_suffix():
 
 def test_groups_divide_the_methods():
     groups = {name: expand_methods([name]) for name in GROUPS}
-    assert groups["all"] == [method for method in VARIANTS if not method.endswith("-conv")]
+    assert groups["all"] == [method for method in VARIANTS if not method.endswith(("-conv", "-paper"))]
     assert sorted(groups["deep"] + groups["shallow"]) == sorted(groups["all"])
     assert sorted(groups["supervised"] + groups["unsupervised"]) == sorted(groups["all"])
     assert {"talr-mlp", "nsh"} <= set(groups["deep"])
@@ -34,6 +36,12 @@ def test_groups_divide_the_methods():
     assert {"nsh", "itq"} <= set(groups["unsupervised"])
     assert expand_methods(["lsh", "all", "lsh"]) == ["lsh", *(method for method in groups["all"] if method != "lsh")]
     assert expand_methods(["hashnet-conv", "lsh"]) == ["hashnet-conv", "lsh"]
+
+
+@pytest.mark.parametrize("task", ["relevance", "neighbors"])
+def test_groups_do_not_have_the_settings_of_papers(task):
+    assert not {*PAPERS} & {*expand_methods(GROUPS, task)}
+    assert expand_methods(["nsh-paper", "itq"], task) == ["nsh-paper", "itq"]
 
 
 def test_unknown_methods_are_all_named():

@@ -154,7 +154,7 @@ def test_a_method_has_the_same_style_in_every_figure():
     alone, among = looks(["lsh"])[0], looks(["talr", "mine", "lsh", "itq"])[2]
     assert alone == among == looks(["LSHHasher"])[0]
     assert looks(["itq-cca"]) == looks(["ITQCCA"])
-    assert looks(["talr"])[0][:2] == looks(["talr-mlp"])[0][:2]
+    assert looks(["talr"])[0][:2] == looks(["talr-mlp"])[0][:2] == looks(["talr-paper"])[0][:2]
     assert looks(["talr"]) != looks(["talr-mlp"]) != looks(["talr-ndcg-mlp"])
 
 

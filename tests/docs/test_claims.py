@@ -3,6 +3,8 @@
 A measurement that is repeated changes its tables by itself, but not what the text says of them.
 """
 
+import ast
+import doctest
 import io
 import re
 from contextlib import redirect_stdout, suppress
@@ -14,6 +16,7 @@ import pytest
 from results import read_results
 
 from skhash.cli import main
+from skhash.registry import METHODS, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -104,19 +107,6 @@ def lines_of_smoothing():
     return [" - ".join(cells) for cells in lines.values()]
 
 
-def lines_of_relaxations():
-    lines = []
-    for (task, _), rows in groups_of("relaxations", "task", "nbits").items():
-        metric = "ndcg" if "ndcg" in task or "labelme" in task else "ap"
-        exact, *others = ([row[metric] for row in rows if row["method"] == n] for n in ("exact", "paper", "simplified"))
-        line = f"{mean(exact):.4f}"
-        for values in others:
-            gains = [value - of_exact for value, of_exact in zip(values, exact, strict=True)]
-            line += f" - {mean(gains):+.4f} ± {stdev(gains) / len(gains) ** 0.5:.4f}"
-        lines.append(line)
-    return lines
-
-
 def lines_of_losses():
     lines = []
     for rows in groups_of("structhash_losses", "dataset").values():
@@ -148,7 +138,6 @@ def lines_of_relevance():
 
 TABLES = {
     "smoothing": ("methods/talr.rst", lines_of_smoothing),
-    "relaxations": ("methods/talr.rst", lines_of_relaxations),
     "structhash_losses": ("methods/structhash.rst", lines_of_losses),
     "code_lengths": ("guide/neighbors.rst", lines_of_code_lengths),
     "relevance": ("methods/embedding.rst", lines_of_relevance),
@@ -162,6 +151,22 @@ def test_typed_tables_are_those_of_the_stored_rows(name):
     assert len(lines) > 2
     for line in lines:
         assert re.sub(r"\s*- ", " - ", f" {line}") in text
+
+
+@pytest.mark.parametrize("method", ["talr", "hashnet", "nsh", "structhash"])
+def test_the_call_of_a_papers_setting_has_the_parameters_of_the_registry(method):
+    """The page shows it, and skhash compare measures it."""
+    text = (DOCS / "methods" / f"{method}.rst").read_text(encoding="utf-8")
+    section = text.partition("The paper's setting\n---")[2].partition("\n---")[0]
+    (call,) = (
+        node
+        for example in doctest.DocTestParser().get_examples(section)
+        for node in ast.walk(ast.parse(example.source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == METHODS[method].class_name
+    )
+    given = {keyword.arg: eval(ast.unparse(keyword.value)) for keyword in call.keywords}
+    assert given.pop("nbits") == 32
+    assert given == VARIANTS[f"{method}-paper"].parameters
 
 
 def commands():

@@ -49,7 +49,8 @@ class HashNetHasher(DeepHasher):
         Slope a of the likelihood; None uses 10 / nbits, or 6.4 / nbits with a backbone.
     n_stages : int, default=10
         Number of stages that are trained, each with a finite slope: m in the paper, where the sign
-        is one more stage. 1 trains with `beta` = 1 (the paper's HashNet-sgn).
+        is one more stage. 1 trains with `beta` = 1 (the paper's HashNet-sgn). The stages share the
+        epochs. With fewer epochs than stages, stages are left out, but not the last one: see Notes.
     max_beta : float, default=None
         Slope beta of the last stage but one; beta rises from 1 with the square of the stage.
         See Notes for None.
@@ -79,7 +80,10 @@ class HashNetHasher(DeepHasher):
     Notes
     -----
     The last epoch of a stage adds to `history_`, from at most 1,024 training samples, "beta",
-    "relaxed_loss" (J), "binary_loss" (L of the codes) and "quantization_gap" (J - L).
+    "relaxed_loss" (J), "binary_loss" (L of the codes) and "quantization_gap" (J - L), which may be negative.
+
+    With fewer epochs than stages, each epoch trains one of evenly spaced stages: of ten stages, three epochs train
+    the fourth, the seventh and the last. "beta" in `history_` says which slopes were trained.
 
     {defaults}
 

@@ -70,8 +70,9 @@ class NSHHasher(DeepHasher):
         its positives; at most the batch size minus one.
     temperature : float, default=0.2
         Temperature tau_c of the contrast.
-    sort_temperature : float, default=1.0
-        Temperature tau_s of the soft sort, in units of Hamming distance.
+    sort_temperature : float or "paper", default=1.0
+        Temperature tau_s of the soft sort, in units of Hamming distance. "paper" is nbits ** 2: the paper divides
+        similarities between 0 and 1 by nbits.
     quantization_weight : float, default=0.1
         Weight of the distance of the activations from their signs.
     variant : str, default="full"
@@ -158,7 +159,7 @@ class NSHHasher(DeepHasher):
         "n_latent": [Interval(Integral, 1, None, closed="left")],
         "n_positives": [Interval(Integral, 1, None, closed="left")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
-        "sort_temperature": [Interval(Real, 0, None, closed="neither")],
+        "sort_temperature": [Interval(Real, 0, None, closed="neither"), StrOptions({"paper"})],
         "quantization_weight": [Interval(Real, 0, None, closed="left")],
         "variant": [StrOptions(set(_VARIANTS))],
         "own_view": [StrOptions({"sorted", "first"}), None],
@@ -176,7 +177,7 @@ class NSHHasher(DeepHasher):
         n_latent: int = 128,
         n_positives: int = 2,
         temperature: float = 0.2,
-        sort_temperature: float = 1.0,
+        sort_temperature: Literal["paper"] | float = 1.0,
         quantization_weight: float = 0.1,
         variant: str = "full",
         own_view: Literal["sorted", "first"] | None = None,
@@ -211,7 +212,7 @@ class NSHHasher(DeepHasher):
             self.n_latent,
             self.n_positives,
             self.temperature,
-            self.sort_temperature,
+            self.nbits**2 if self.sort_temperature == "paper" else self.sort_temperature,
             self.quantization_weight,
             self.variant,
             self.settings_["own_view"],

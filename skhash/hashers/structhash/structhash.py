@@ -74,7 +74,8 @@ class StructHashHasher(ColumnGenerationHasher):
         Whether to optimize all weights after each bit. False optimizes only the newest one, which is
         faster, and all of them where the newest one would be 0.
     tol : float, default=1e-3
-        Tolerance of the loss, relative to the proven lower bound.
+        Tolerance of the weights, in units of the loss, which is between 0 and 1. After each bit the objective
+        is proven to be at most C * `tol` above its minimum. So `tol` is no share of the objective.
     max_iter : int, default=200
         Maximum number of cuts per bit. A ConvergenceWarning says if they do not reach `tol`.
     solver : str, default="HIGHS"
@@ -129,7 +130,7 @@ class StructHashHasher(ColumnGenerationHasher):
     >>> hasher = hasher.fit(X[:500], y[:500])
     >>> print(f"{hasher.score(X[1000:], y[1000:]):.2f}")
     0.94
-    >>> hasher.history_[-1]["gap"] <= hasher.C_ * hasher.tol
+    >>> hasher.history_[-1]["gap"] <= hasher.C_ * hasher.tol  # `tol` is absolute
     True
     >>> hasher.prefix(4).transform(X[:1]).shape
     (1, 4)

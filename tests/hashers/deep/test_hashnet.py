@@ -174,9 +174,14 @@ def test_the_gap_of_many_samples_is_estimated_from_some(digits, monkeypatch):
     assert some == pytest.approx(whole, rel=0.2)
 
 
-def test_fewer_epochs_than_stages_still_end_in_the_last_one(digits):
-    hasher = HashNetHasher(8, n_stages=10, max_beta=7, n_epochs=3, random_state=0).fit(digits.X, digits.y)
-    assert [entry["beta"] for entry in hasher.history_][-1] == 7
+def test_fewer_epochs_than_stages_train_some_of_them_and_the_last_one(digits):
+    def slopes(n_epochs):
+        hasher = HashNetHasher(8, n_stages=10, max_beta=7, n_epochs=n_epochs, random_state=0)
+        return [entry["beta"] for entry in hasher.fit(digits.X, digits.y).history_]
+
+    all_slopes = slopes(10)
+    assert slopes(3) == [all_slopes[stage] for stage in (3, 6, 9)]
+    assert slopes(1) == all_slopes[-1:] == [7]
 
 
 def test_without_continuation_beta_stays(digits):

@@ -364,6 +364,15 @@ def test_bad_options(digits, name, value):
         NSHHasher(**{name: value}).fit(digits.X)
 
 
+def test_the_papers_temperature_of_the_sort_is_b_for_similarities(digits):
+    """A similarity is 1 - d / b, so that b for similarities is b ** 2 for Hamming distances."""
+    first, second = (
+        quick(n_epochs=2, sort_temperature=tau).fit(digits.X).encode(digits.X_query) for tau in ("paper", 16.0**2)
+    )
+    assert_array_equal(first, second)
+    assert (first != quick(n_epochs=2).fit(digits.X).encode(digits.X_query)).any()
+
+
 def test_another_seed_gives_other_codes(digits):
     codes = [quick(n_epochs=1, random_state=seed).fit(digits.X).encode(digits.X_query) for seed in (0, 0, 1)]
     assert_array_equal(codes[0], codes[1])
