@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from skhash.comparison import METRICS, compare, evaluate_hasher, make_hasher
+from skhash.comparison import METRICS, VARIANTS, compare, evaluate_hasher, make_hasher
 from skhash.datasets import load_dataset
 from skhash.exceptions import DegenerateCodesWarning
 
@@ -25,6 +25,12 @@ def test_a_failure_is_a_result_and_the_others_go_on(set_broken, tmp_path):
     assert all(failed[name] is None for name in METRICS)
     assert done.error is None
     assert "Traceback" in next((tmp_path / "rows").glob("*broken*.json")).read_text()
+
+
+def test_the_settings_of_a_paper_are_not_tuned(own_file):
+    (result,) = compare(own_file, methods=["structhash-paper"], nbits=[4], n_seeds=1, tune=2)[0]
+    assert result.n_candidates == 1
+    assert result.parameters == VARIANTS["structhash-paper"].parameters
 
 
 def test_a_result_holds_the_chosen_parameters():
