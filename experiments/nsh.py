@@ -163,7 +163,7 @@ def run_deviations(n_seeds, name):
     """Store results on the digits: with single differences from the paper undone, and with the own view first."""
     as_in_paper = {
         "query of the items": {"query_view": "items"},
-        "temperature of the sort": {"sort_temperature": float(NBITS**2)},
+        "temperature of the sort": {"sort_temperature": "paper"},
         "weight 1 of the norms of rows": {"quantization_weight": 1.0},
         "no normalization of the bits": {"_batch_norm": ()},
     }
