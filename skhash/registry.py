@@ -599,7 +599,35 @@ FIRST_STEPS: dict[str, str] = {
 }
 
 
+#: group of the entry points by which other packages name their methods: a name, and the class as ``module:Class``
+ENTRY_POINTS = "skhash.methods"
+
+
 def import_class(path: str) -> Any:
     """Class with a dotted path of the registry, whose module is imported."""
     module, _, name = path.rpartition(".")
     return getattr(import_module(module), name)
+
+
+def installed_methods() -> dict[str, Any]:
+    """Entry points of the methods of other packages by name. None of them is loaded."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def load_method(name: str) -> Any:
+    """Class that ``module:Class`` or the entry point of another package names; ValueError if it cannot be imported."""
+    from importlib.metadata import EntryPoint
+
+    entry = EntryPoint(name, name, ENTRY_POINTS) if ":" in name else installed_methods()[name]
+    if not entry.pattern.match(entry.value):
+        raise ValueError(f"A method of your own must be written module:Class. Got {entry.value!r} instead.")
+    try:
+        kind = entry.load()
+    except (ImportError, AttributeError) as error:
+        reason = f"{entry.value!r} cannot be imported: {error}"
+        raise ValueError(f"A method of your own must be a class in an importable module. {reason}.") from error
+    if not isinstance(kind, type):
+        raise ValueError(f"A method of your own must be a class. Got {entry.value!r}, a {type(kind).__name__}.")
+    return kind

@@ -316,5 +316,5 @@ def _print_missing_part() -> None:
 def _methods(options: "argparse.Namespace") -> int:
     from skhash.cli import _options
 
-    print("\n".join(_options.method_lines()))
+    print("\n".join([*_options.method_lines(), *_options.installed_lines()]))
     return 0

@@ -17,6 +17,7 @@ from skhash._validation import with_nearest
 from skhash.affinity import Relevance
 from skhash.affinity.targets import as_targets
 from skhash.base import BaseHasher
+from skhash.cli._options import import_from_here
 from skhash.cli._pictures import are_pictures, learn_from, open_pictures, readable, unread_samples
 from skhash.cli._samples import TRAINED_ON, errors_of, open_samples
 from skhash.comparison import make_hasher
@@ -31,7 +32,13 @@ _N_NEIGHBORS, _MAX_QUERIES = 10, 1000  # of the score without labels
 
 def fit(options: argparse.Namespace) -> int:
     """Fit a hasher to the samples of a file, score it, and save it."""
+    import_from_here([options.method])
     hasher = make_hasher(options.method, options.bits, options.seed, "auto")
+    if not isinstance(hasher, BaseHasher):
+        raise TypeError(
+            "--method must be a class that derives from skhash.base.BaseHasher, so that it can be saved. Got "
+            f"{options.method}, a {type(hasher).__name__}."
+        )
     hasher.set_params(**_parameters(options, hasher))._validate_params()
     check_writable(options.out)
     labeled = hasher.__sklearn_tags__().target_tags.required or options.held_out > 0

@@ -4,13 +4,14 @@ import argparse
 import csv
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, PAPER, VARIANTS
+from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, PAPER, VARIANTS, installed_methods
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -111,7 +112,8 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--methods",
         metavar="NAME",
-        help="methods or groups of methods (default talr,itq,lsh; for neighbors itq,embedding,baselines)",
+        help="methods or groups of methods (default talr,itq,lsh; for neighbors itq,embedding,baselines); a class of "
+        "your own is module:Class",
         **several,
     )
     job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
@@ -182,7 +184,9 @@ def _add_fit(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "and skhash search.",
     )
     job.add_argument("data", metavar="DATA", help=f"{_DATA}; labels are y of the .npz file, or columns: --labels")
-    job.add_argument("--method", metavar="NAME", required=True, help="one of those that skhash methods lists")
+    job.add_argument(
+        "--method", metavar="NAME", required=True, help="one of those that skhash methods lists, or module:Class"
+    )
     job.add_argument("--bits", type=_count, default=32, metavar="N", help="number of bits (default 32)")
     job.add_argument("--out", metavar="MODEL", required=True, help="the file to write, usually *.safetensors")
     job.add_argument(
@@ -537,9 +541,22 @@ def _check_tables(options: argparse.Namespace, task: str) -> None:
     check_formats(options.format)
     if options.format and options.out is None:
         raise ValueError("--format needs --out FOLDER, where it writes the tables.")
+    import_from_here(options.methods)
     methods = expand_methods(options.methods, task)
     if options.baseline not in (None, *methods):
         raise ValueError(f"--baseline must be one of {', '.join(methods)}. Got {options.baseline!r} instead.")
+
+
+def import_from_here(methods: Sequence[str]) -> None:
+    """Let ``module:Class`` name a module in the working folder, as ``python -m`` does."""
+    if any(":" in method for method in methods) and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def installed_lines() -> list[str]:
+    """A head and a line per method of another package; empty if there is none."""
+    lines = [f"  {name:18}{entry.value}" for name, entry in sorted(installed_methods().items())]
+    return lines and ["", "methods of other packages:", *lines]
 
 
 def method_lines() -> list[str]:

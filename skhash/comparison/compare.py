@@ -9,23 +9,25 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, get_args
+from uuid import uuid4
 
 import numpy as np
+from sklearn.utils import Bunch, get_tags
 
 from skhash import hashers
-from skhash._validation import as_count, as_count_or_none, is_count
+from skhash._validation import as_count, as_count_or_none, is_count, qualified_name
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.base import BaseHasher
 from skhash.codes.bits import MAX_NBITS
 from skhash.comparison._baselines import faiss_version, why_not
 from skhash.comparison._neighbors import N_NEIGHBORS, SearchMetric, Vectors, evaluate_method
 from skhash.comparison.evaluation import METRICS, Metrics, as_metrics, evaluate_hasher
-from skhash.comparison.methods import expand_methods, make_hasher, variant_of
+from skhash.comparison.methods import expand_methods, make_hasher, source_of, variant_of
 from skhash.comparison.progress import FitWatcher, Plan, Progress, Step, estimate_seconds_left
 from skhash.comparison.results import Record, Result, Store, key_of, read_list, read_records, versions, write_list
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS, group_by
@@ -35,20 +37,23 @@ from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, FOR_NEIGHBORS, PAPER, VARIANTS, Space
-from skhash.unwrap import named_warnings
+from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, PAPER, VARIANTS, Space
+from skhash.unwrap import find_hasher, named_warnings
 
 #: largest number of queries whose values are kept by default
 MAX_QUERIES = 10_000
 _TASKS = ("relevance", "neighbors")
+#: what a split in memory holds
+_PARTS = [f"{name}_{part}" for part in ("train", "query", "database") for name in "Xy"]
+_PARTS += ["affinity", "train_index", "name", "protocol", "DESCR"]
 
 
 def compare(
-    dataset: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "digits",
+    dataset: Any = "digits",
     *,
     task: str | None = None,
     protocol: str | Protocol | None = None,
-    methods: Iterable[str] = ("talr", "itq", "lsh"),
+    methods: Iterable[str] | Mapping[str, Any] = ("talr", "itq", "lsh"),
     nbits: Iterable[int] = (32,),
     n_seeds: int = 3,
     metrics: Metrics | None = None,
@@ -68,17 +73,20 @@ def compare(
 
     Parameters
     ----------
-    dataset : str, path or list of these, default="digits"
-        Names or files, as in :func:`skhash.datasets.load_dataset`.
+    dataset : str, path, (X, y), Bunch or list of these, default="digits"
+        Names or files, as in :func:`skhash.datasets.load_dataset`, or samples in memory: a tuple (X, y), which each
+        seed splits by the protocol, or a split as `load_dataset` returns it, which all seeds share.
     task : "relevance" or "neighbors", default=None
         Whether methods find what is relevant, or keep the ten nearest neighbors of the given
         vectors, which needs no labels. None is that of the protocol.
     protocol : str or Protocol, default=None
-        Protocol of all data sets. None takes the default of each, or "neighbors" for that task.
-    methods : iterable of str, default=("talr", "itq", "lsh")
+        Protocol of all data sets. None takes the default of each, or "neighbors" for that task. A Bunch has its own.
+    methods : iterable of str, or dict of str to str or estimator, default=("talr", "itq", "lsh")
         Keys of `VARIANTS`, or groups: "all", "deep" (with a network below the hash layer),
         "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names. Names that end in
-        "-paper" have the settings of their paper, and belong to no group.
+        "-conv" are networks of convolutions, and those that end in "-paper" have the settings of their paper: both
+        belong to no group. For methods of your own a dict of the names in tables: ``{"mine": estimator, "itq":
+        "itq"}``. See :func:`make_hasher` for what it can hold, and for what is set in an estimator.
     nbits : iterable of int, default=(32,)
         Numbers of bits; for neighbors, of all that is stored of an item.
     n_seeds : int, default=3
@@ -104,7 +112,8 @@ def compare(
     folder : str or Path, default=None
         Where finished results are stored, each in a file, and all in ``results.json``.
         Stored results of the same settings are reused unless they failed, or lack a metric. A function
-        is the same metric if it has the same name.
+        is the same metric if it has the same name. A method of your own is the same if its parameters, and the code
+        of its module and of those in the same folder of its package, are the same.
         A damaged file is named in a warning, and its result is computed again. ``results.json`` keeps the results of
         other data sets, methods, numbers of bits and seeds, and :func:`read_results` returns them, too. Tables list
         the methods apart that are not in `methods`: name all that are to be ranked, which costs no new fit.
@@ -112,7 +121,8 @@ def compare(
         Compute all results again, and list no others in ``results.json``.
     keep_models : bool, default=False
         Save each fitted hasher in the folder ``models`` of `folder` by :func:`skhash.persistence.save`; `model` of
-        its result names the file. Stored results without one are computed again.
+        its result names the file. Stored results without one are computed again. A warning names each method of
+        your own that cannot be saved.
     command : str, default=None
         The command line, which is stored with the results.
     scale : bool, default=False
@@ -131,6 +141,8 @@ def compare(
     ------
     ValueError
         If a method, a metric or a data set is unknown, or an option is out of its range.
+    TypeError
+        If a method or a data set is of another kind.
     OSError
         If a result cannot be stored. Finished results stay, and the same call continues.
 
@@ -141,6 +153,22 @@ def compare(
     [1/1] lsh, 8 bits, seed 0 of digits: AP_T 0..., NDCG_T 0..., fitted in ... s
     >>> results[0]["ap_worst"] <= results[0]["ap"] <= results[0]["ap_best"]
     True
+
+    A method of your own, on samples of your own:
+
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skhash import ITQHasher
+    >>> mine = make_pipeline(StandardScaler(), ITQHasher())
+    >>> results, description = compare(
+    ...     load_digits(return_X_y=True),
+    ...     methods={"mine": mine, "itq": "itq"},
+    ...     nbits=[16],
+    ...     n_seeds=1,
+    ... )
+    >>> [(result.dataset, result.method) for result in results]
+    [('data', 'mine'), ('data', 'itq')]
     """
     n_jobs = as_count(n_jobs, "n_jobs")
     tune = as_count_or_none(tune, "tune", what="an int >= 2, the default and one more candidate", least=2)
@@ -190,13 +218,68 @@ class _Options:
 
 
 @dataclass(frozen=True)
+class _Source:
+    """A data set: its name or file, or what is in memory under a random name, by which processes cache it."""
+
+    name: str
+    given: Any = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, dataset: Any) -> "_Source":
+        """Source of what a user gives; TypeError or ValueError if it is none."""
+        if isinstance(dataset, str | os.PathLike):
+            return cls(os.fspath(dataset))
+        if isinstance(dataset, Bunch) and (missing := [name for name in _PARTS if name not in dataset]):
+            raise ValueError(
+                "`dataset` must be a split as load_dataset returns it, if it is a Bunch. Got one without "
+                f"{', '.join(missing)}: pass the tuple (X, y)."
+            )
+        if not isinstance(dataset, Bunch) and not (isinstance(dataset, tuple) and len(dataset) == 2):
+            raise TypeError(
+                "`dataset` must be a name, a path, a tuple (X, y), a split as load_dataset returns it, or a list of "
+                f"these. Got {'a tuple' if isinstance(dataset, tuple) else qualified_name(dataset)} instead."
+            )
+        return cls(uuid4().hex, dataset)
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A method of the user: an estimator, how it is shown, the name of its class, and a hash of code and parameters."""
+
+    estimator: Any
+    text: str
+    kind: str
+    digest: str
+
+    @classmethod
+    def of(cls, given: Any, task: str) -> "_Own":
+        """Method of an estimator or of the name of a class; TypeError or ValueError if it does not suit the task."""
+        estimator = make_hasher(given, 8, 0, "auto")
+        is_suitable = isinstance(estimator, BaseHasher) and not get_tags(estimator).target_tags.required
+        if task == "neighbors" and not is_suitable:
+            raise ValueError(
+                "A method of your own must derive from skhash.base.BaseHasher and need no labels for the task "
+                f"'neighbors'. Got {qualified_name(estimator)} instead."
+            )
+        text = given if isinstance(given, str) else " ".join(repr(given).split())
+        return cls(estimator, text, qualified_name(find_hasher(estimator)), source_of(estimator))
+
+
+@dataclass(frozen=True)
 class _Task:
-    """A fit: its result without measured values, the protocol, and a hash of the arrays of the split of seed 0."""
+    """A fit: its result without measured values, its data and method, and a hash of the split of seed 0."""
 
     blank: Result
+    source: _Source
+    own: _Own | None
     protocol: str | Protocol | None
     digest: str
     options: _Options
+
+    @property
+    def method(self) -> Any:
+        """Name or estimator of the method."""
+        return self.blank.method if self.own is None else self.own.estimator
 
     @property
     def label(self) -> str:
@@ -214,6 +297,8 @@ class _Task:
         """Everything that decides the metrics, in the form of JSON. Its hash finds a stored result."""
         blank, options, parameters = self.blank, self.options, dict(self.blank.parameters)
         class_name = variant_of(blank.method).method.class_name
+        if self.own is not None:
+            class_name, parameters = self.own.kind, {"digest": self.own.digest}
         if class_name.startswith("Faiss"):
             parameters["faiss"] = faiss_version()
         return {
@@ -228,7 +313,8 @@ class _Task:
     @property
     def keeps_model(self) -> bool:
         """Whether there is a hasher to save."""
-        return self.options.keep_models and self.blank.method not in BASELINES
+        can_be_saved = self.own is None or isinstance(find_hasher(self.own.estimator), BaseHasher)
+        return self.options.keep_models and self.blank.method not in BASELINES and can_be_saved
 
     @property
     def model(self) -> Path | None:
@@ -237,16 +323,18 @@ class _Task:
 
 
 def _check_own_results(folder: str | os.PathLike[str]) -> None:
-    """Raise ValueError if a comparison would replace results of methods that skhash does not have."""
+    """Raise ValueError if `fresh` would discard what no comparison has computed, such as rows of another program."""
     try:
-        names = dict.fromkeys(result.method for result in read_list(folder))
+        listed = read_list(folder)
     except (OSError, InvalidFileError):  # there is nothing to lose
         return
-    if own := [name for name in names if name not in VARIANTS and name not in FOR_NEIGHBORS]:
-        raise ValueError(
-            f"{folder} must have results of methods of skhash only. Got {', '.join(own)}, which would be lost. Choose "
-            "another folder."
-        )
+    if unknown := [result for result in listed if result.method not in VARIANTS and result.method not in FOR_NEIGHBORS]:
+        stored = read_records(folder)
+        if lost := dict.fromkeys(result.method for result in unknown if key_of(result) not in stored):
+            raise ValueError(
+                f"{folder} must have results of comparisons only. Got {', '.join(lost)}, which would be lost. Choose "
+                "another folder."
+            )
 
 
 def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> list[Result]:
@@ -315,9 +403,15 @@ def _plan(
     options: _Options,
 ) -> list[_Task]:
     """Tasks by data set, seed, number of bits and method, after checks of all arguments and data sets."""
-    task, protocol = _check_task(task, protocol)
-    methods = expand_methods(methods, task)
-    if not methods:
+    is_one = isinstance(datasets, str | Bunch) or not isinstance(datasets, Iterable) or hasattr(datasets, "shape")
+    listed = [datasets] if is_one or _is_pair(datasets) else list(datasets)
+    check_names([name for name in listed if isinstance(name, str | os.PathLike)])
+    sources = list(dict.fromkeys(map(_Source.of, listed)))
+    if not sources:
+        raise ValueError("`dataset` must name at least one data set. Got none.")
+    task, protocol = _check_task(task, protocol, [source.given for source in sources])
+    names, own = _check_methods(methods, task)
+    if not names:
         raise ValueError(f"`methods` must name at least one method for the task {task!r}. Got none.")
     if not isinstance(nbits, Iterable):
         raise TypeError(f"`nbits` must be a list of ints. Got {nbits!r} instead. Pass [{nbits!r}].")
@@ -327,40 +421,86 @@ def _plan(
     nbits = list(map(int, nbits))
     n_seeds = as_count(n_seeds, "n_seeds")
     _check_options(task, options)
-    is_one = isinstance(datasets, str) or not isinstance(datasets, Iterable)
-    names = list(dict.fromkeys([datasets] if is_one else datasets))
-    if not names:
-        raise ValueError("`dataset` must name at least one data set. Got none.")
-    check_names(names)
-    sources = [_identify(os.fspath(name), protocol, options.scale) for name in names]
-    if len({source["dataset"] for source, _ in sources}) < len(sources):
-        raise ValueError(f"`dataset` must have data sets with different names. Got {names} instead.")
+    _warn_of_models(own, options)
+    found = [(source, *_identify(source, protocol, options.scale)) for source in sources]
+    if len({about["dataset"] for _, about, _ in found}) < len(found):
+        raise ValueError(
+            "`dataset` must have data sets with different names. Got "
+            f"{', '.join(about['dataset'] for _, about, _ in found)} instead: skhash.datasets.split(X, y, name=...) "
+            "names samples in memory."
+        )
     metrics = [*REAL_METRICS, *CODE_METRICS] if task == "neighbors" else list(options.metrics or METRICS)
     return [
         _Task(
             Result(
-                **source,
+                **about,
                 method=method,
                 nbits=bits,
                 seed=seed,
                 metrics=dict.fromkeys(metrics),
-                parameters=dict(variant_of(method).parameters),
+                parameters={"estimator": own[method].text} if method in own else dict(variant_of(method).parameters),
             ),
+            source,
+            own.get(method),
             protocol,
             digest,
             options,
         )
-        for source, digest in sources
+        for source, about, digest in found
         for seed in range(n_seeds)
         for bits in nbits
-        for method in methods
+        for method in names
     ]
 
 
-def _check_task(task: str | None, protocol: str | Protocol | None) -> tuple[str, str | Protocol | None]:
-    """Task and protocol; one that is None follows from the other."""
+def _is_pair(value: Any) -> bool:
+    """Whether a value is a pair (X, y), and no tuple of data sets."""
+    return isinstance(value, tuple) and not all(isinstance(part, str | os.PathLike | tuple | Bunch) for part in value)
+
+
+def _check_methods(methods: Any, task: str) -> tuple[list[str], dict[str, _Own]]:
+    """Names of methods, and those of them that are methods of the user."""
+    if not isinstance(methods, Mapping):
+        methods = {name: name for name in expand_methods(methods, task)}
+    names, own = [], {}
+    for name, given in methods.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"`methods` must have names as keys. Got {name!r} instead.")
+        if name not in (*VARIANTS, *FOR_NEIGHBORS, *GROUPS):
+            names.append(name)
+            own[name] = _Own.of(given, task)
+        elif isinstance(given, str) and given == name:
+            names += expand_methods([name], task)
+        else:
+            raise ValueError(f"`methods` must have another name for a method of your own than {name!r} of skhash.")
+    return list(dict.fromkeys(names)), own
+
+
+def _warn_of_models(own: Mapping[str, _Own], options: _Options) -> None:
+    """Warn of the methods of the user that cannot be saved."""
+    others = [name for name, method in own.items() if not isinstance(find_hasher(method.estimator), BaseHasher)]
+    if options.keep_models and others:
+        warnings.warn(
+            f"`keep_models` keeps no model of {', '.join(others)}, since only hashers that derive from "
+            "skhash.base.BaseHasher can be saved: use joblib.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _check_task(
+    task: str | None, protocol: str | Protocol | None, given: Iterable[Any]
+) -> tuple[str, str | Protocol | None]:
+    """Task and protocol; one that is None follows from the other, or from the splits that are given."""
     if task not in (None, *_TASKS):
         raise ValueError(f"`task` must be None or one of {', '.join(_TASKS)}. Got {task!r} instead.")
+    if splits := [data for data in given if isinstance(data, Bunch)]:
+        if protocol is not None:
+            raise ValueError(f"`protocol` must be None for a Bunch, which is split already. Got {str(protocol)!r}.")
+        tasks = {_task_of(data.affinity) for data in splits} | ({task} if task else set())
+        if len(tasks) > 1:
+            raise ValueError("`task` must be None or that of each Bunch, by its affinity. Got both tasks.")
+        task = tasks.pop()
     if task == "neighbors" and protocol is None:
         protocol = "neighbors"
     found = "relevance" if protocol is None else _task_of(check_protocol(protocol).affinity)
@@ -385,17 +525,18 @@ def _check_options(task: str, options: _Options) -> None:
         Metric.parse(options.tune_metric)
 
 
-def _identify(source: str, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
+def _identify(source: _Source, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
     """What results say about a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
     import joblib
 
     data = _load(source, protocol, 0, scale)
+    name = source.name if source.given is None else None
     if isinstance(data.affinity, ClassAffinity) and len(np.unique(data.y_database)) == 1:
-        raise ValueError(f"`dataset` must have at least two classes. Got a single class in {source!r}.")
+        raise ValueError(f"`dataset` must have at least two classes. Got a single class in {name or data.name!r}.")
     parts = [data.X_query, data.y_query, data.X_database, data.y_database, data.train_index]
     if len(data.train_index) < len(data.X_train):  # they are of other classes, and not in the database
         parts += [data.X_train, data.y_train]
-    names = {"task": _task_of(data.affinity), "source": source, "dataset": data.name, "protocol": str(data.protocol)}
+    names = {"task": _task_of(data.affinity), "source": name, "dataset": data.name, "protocol": str(data.protocol)}
     return names | {"description": data.DESCR}, joblib.hash(parts)
 
 
@@ -406,9 +547,15 @@ def _task_of(affinity: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def _load(source: str, protocol: str | Protocol | None, seed: int, scale: bool) -> Any:
+def _load(source: _Source, protocol: str | Protocol | None, seed: int, scale: bool) -> Any:
     """Split of a data set, for the task "neighbors" with its vectors; each process caches the last one."""
-    data = load_dataset(source, protocol=protocol, random_state=seed)
+    if source.given is None:
+        data = load_dataset(source.name, protocol=protocol, random_state=seed)
+    elif isinstance(source.given, Bunch):
+        data = Bunch(**source.given)
+    else:
+        X, y = source.given
+        data = split(X, y, protocol or ("labelme" if y is None else "holdout"), seed)
     if scale:
         _scale(data)
     if _task_of(data.affinity) == "neighbors":
@@ -525,14 +672,15 @@ def _measure(task: _Task, watcher: Any) -> Result:
     blank, options = task.blank, task.options
     with warnings.catch_warnings():  # `_identify` has shown those of the file
         warnings.simplefilter("ignore")
-        data = _load(str(blank.source), task.protocol, blank.seed, options.scale)
+        data = _load(task.source, task.protocol, blank.seed, options.scale)
     reason = _why_not(blank.method, blank.nbits, data)
     if reason is not None:
         return replace(blank, not_applicable=reason)
     if _needs_images(blank.method):
         data = _as_images(data)
     if blank.task == "neighbors":
-        values, hasher = evaluate_method(blank.method, blank.nbits, blank.seed, data.vectors, watcher)
+        values, hasher = evaluate_method(task.method, blank.nbits, blank.seed, data.vectors, watcher)
+        values["parameters"] = {**blank.parameters, **values["parameters"]}
     else:
         values, chosen = {}, {}
         if task.space:
@@ -540,7 +688,7 @@ def _measure(task: _Task, watcher: Any) -> Result:
             chosen = dict(best_candidate(candidates).parameters)
             values = {"parameters": {**blank.parameters, **chosen}, "n_candidates": len(candidates)}
             values["tuning_seconds"] = sum(candidate.seconds for candidate in candidates)
-        hasher = _make_watched(blank, data, watcher, **chosen)
+        hasher = _make_watched(task, data, watcher, **chosen)
         values |= evaluate_hasher(hasher, data, metrics=options.metrics or METRICS, details=True)
         if math.isnan(values[next(iter(blank.metrics))]):
             raise ValueError("No query has a relevant sample in the database.")
@@ -554,7 +702,7 @@ def _why_not(method: str, nbits: int, data: Any) -> str | None:
     """Reason why a method cannot be fitted on this data set; None if it can."""
     if method in FOR_NEIGHBORS:
         return why_not(method, nbits, data.X_database[0].size, len(data.X_database))
-    if VARIANTS[method].method.needs_labels:
+    if variant_of(method).method.needs_labels:
         try:
             one = data.y_train[:1]
             Relevance.between(one, one, data.affinity).labels()
@@ -581,7 +729,7 @@ def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:
     """Candidates for the parameters, those of an earlier run included."""
     options, settings = task.options, task.settings | {"tuning": task.options.tune_metric}  # the budget decides none
     return tune(
-        partial(_make_watched, task.blank, data, watcher),
+        partial(_make_watched, task, data, watcher),
         task.space,
         data,
         options.tune or 0,
@@ -592,9 +740,10 @@ def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:
     )
 
 
-def _make_watched(blank: Result, data: Any, watcher: Any, **parameters: Any) -> BaseHasher:
-    hasher = make_hasher(blank.method, blank.nbits, blank.seed, data.affinity, **parameters)
-    return hasher if watcher is None else hasher.set_callbacks(watcher)
+def _make_watched(task: _Task, data: Any, watcher: Any, **parameters: Any) -> Any:
+    hasher = make_hasher(task.method, task.blank.nbits, task.blank.seed, data.affinity, **parameters)
+    is_watched = watcher is not None and isinstance(hasher, BaseHasher)  # a Pipeline would report its steps
+    return hasher.set_callbacks(watcher) if is_watched else hasher
 
 
 def _keep_model(task: _Task, data: Any, hasher: Any) -> str | None:
@@ -602,13 +751,19 @@ def _keep_model(task: _Task, data: Any, hasher: Any) -> str | None:
     path = task.model
     if path is None:
         return None
+    path.unlink(missing_ok=True)  # that of an earlier fit
     if not task.keeps_model:
-        path.unlink(missing_ok=True)  # that of an earlier fit
         return None
     from sklearn.pipeline import make_pipeline
 
     from skhash.persistence import save  # imports safetensors
 
     path.parent.mkdir(exist_ok=True)
-    save(make_pipeline(data.scaler, hasher) if task.options.scale else hasher, path)
+    try:
+        save(make_pipeline(data.scaler, hasher) if task.options.scale else hasher, path)
+    except (TypeError, ValueError) as error:
+        if task.own is None:
+            raise
+        warnings.warn(f"The model is not kept. {error}", UserWarning, stacklevel=2)
+        return None
     return f"models/{path.name}"

@@ -118,6 +118,8 @@ def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, detai
         hasher.fit(data.X_train, data.y_train)
     fit_seconds = time.perf_counter() - start
     queries, nbits = packed_codes(hasher, data.X_query)
+    if nbits != getattr(find_hasher(hasher), "nbits", nbits):
+        raise ValueError(f"`hasher` must return nbits={find_hasher(hasher).nbits} bits. Got {nbits} bits instead.")
     start = time.perf_counter()
     database, _ = packed_codes(hasher, data.X_database)
     encode_seconds = time.perf_counter() - start

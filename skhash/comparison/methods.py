@@ -1,12 +1,35 @@
-"""Build hashers from the names of methods."""
+"""Build hashers from the names of methods, and from estimators of your own."""
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+from sklearn.base import clone
 
 from skhash import hashers
 from skhash._validation import with_nearest, with_python_ints
 from skhash.base import BaseHasher
-from skhash.registry import BASELINES, CONV, FOR_NEIGHBORS, GROUPS, PAPER, VARIANTS, Variant
+from skhash.persistence.identity import digest
+from skhash.registry import (
+    BASELINES,
+    CONV,
+    FOR_NEIGHBORS,
+    GROUPS,
+    PAPER,
+    VARIANTS,
+    Method,
+    Variant,
+    installed_methods,
+    load_method,
+)
+from skhash.unwrap import find_hasher
+
+#: what the registry says of a method that it does not have
+_OWN = Variant(Method("own", "own.", style=-1, paper="", use_for=""))
+#: libraries whose versions are stored with each result
+_LIBRARIES = sys.stdlib_module_names | {"numpy", "scipy", "skhash", "sklearn", "torch"}
 
 
 def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
@@ -17,7 +40,8 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     names : iterable of str
         Keys of `VARIANTS` and of `GROUPS`, and for neighbors of
         ``registry.FOR_NEIGHBORS``. No group has the networks of convolutions, such as "talr-conv", and the settings of
-        papers, such as "talr-paper".
+        papers, such as "talr-paper". Also classes of your own, as in
+        :func:`make_hasher`, which are not imported here.
     task : "relevance" or "neighbors", default="relevance"
         What is compared. Neighbors are kept without labels: groups leave out methods that need y.
 
@@ -39,24 +63,33 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     """
     names = list(names) if isinstance(names, Iterable) else [names]
     suitable = [name for name in (*VARIANTS, *FOR_NEIGHBORS) if _suits(name, task)]
-    if unknown := [name for name in names if name not in (*VARIANTS, *FOR_NEIGHBORS, *GROUPS)]:
+    unknown = [name for name in names if name not in (*VARIANTS, *FOR_NEIGHBORS, *GROUPS)]
+    own = [name for name in unknown if names_own(name)]
+    members = [method for method in suitable if not method.endswith((CONV, PAPER))]  # of groups
+    suitable += own
+    if unknown := [name for name in unknown if name not in own]:
         raise ValueError(
-            "`methods` must be names of methods or groups, which `skhash methods` lists. "
-            f"Got {with_nearest(map(str, unknown), [*suitable, *GROUPS])} instead."
+            "`methods` must be module:Class, a dict of names and estimators, or names of methods or groups, which "
+            f"`skhash methods` lists. Got {with_nearest(map(str, unknown), [*suitable, *GROUPS])} instead."
         )
     needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:
         raise ValueError(f"`methods` must {needs} for the task {task!r}. Got {', '.join(unsuitable)} instead.")
     found: list[str] = []
-    members = [method for method in suitable if not method.endswith((CONV, PAPER))]
     for name in names:
-        found += [m for m in members if name in ("all", *_groups_of(m))] if name in GROUPS else [name]
+        found += [m for m in members if name in _groups_of(m)] if name in GROUPS else [name]
     return list(dict.fromkeys(found))
 
 
-def variant_of(method: str) -> Variant:
-    """Registered parameters and class of a method or a baseline."""
-    return VARIANTS[method] if method in VARIANTS else FOR_NEIGHBORS[method]
+def names_own(name: Any) -> bool:
+    """Whether a name is that of a class of the user: ``module:Class``, or an entry point of an installed package."""
+    is_registered = name in (*VARIANTS, *FOR_NEIGHBORS, *GROUPS)
+    return isinstance(name, str) and not is_registered and (":" in name or name in installed_methods())
+
+
+def variant_of(method: Any) -> Variant:
+    """Registered parameters and class of a method or a baseline; those of the user have none."""
+    return VARIANTS[method] if method in VARIANTS else FOR_NEIGHBORS.get(method, _OWN)
 
 
 def _suits(method: str, task: str) -> bool:
@@ -67,55 +100,106 @@ def _suits(method: str, task: str) -> bool:
 
 def _groups_of(method: str) -> tuple[str, ...]:
     if method in BASELINES:
-        return ("baselines",)
+        return "all", "baselines"
     hasher = make_hasher(method, 8, 0, "auto")
     return (
+        "all",
         "shallow" if getattr(hasher, "backbone", None) is None else "deep",
         "supervised" if hasher.__sklearn_tags__().target_tags.required else "unsupervised",
     )
 
 
-def make_hasher(method: str, nbits: int, seed: int, affinity: Any, **parameters: Any) -> BaseHasher:
+def make_hasher(method: Any, nbits: int, seed: int, affinity: Any, **parameters: Any) -> Any:
     """Hasher of a method, not fitted.
 
     Parameters
     ----------
-    method : str
-        A key of `VARIANTS`.
+    method : str or estimator
+        A key of `VARIANTS`. Or a method of your own: the name of its entry point in the group ``skhash.methods``,
+        its class as ``"module:Class"``, or an estimator, which is cloned.
     nbits : int
         Number of bits.
     seed : int
         Its `random_state`.
     affinity : "auto" or callable
-        Its affinity. Left out where a method learns from samples alone, and would learn from labels with it.
+        Its affinity. Left out where a method learns from samples alone, and would learn from labels with it, and where
+        an estimator of your own has one that is not "auto".
     **parameters
         Further parameters of the hasher.
 
     Returns
     -------
-    BaseHasher
-        The hasher.
+    BaseHasher or estimator
+        The hasher. An estimator of your own gets these values where it has such parameters; a Pipeline, its last step.
 
     Raises
     ------
     ValueError
-        If there is no such method.
+        If there is no such method, or it has no parameter `nbits`.
 
     Examples
     --------
+    >>> from skhash import KSHHasher
     >>> from skhash.comparison import make_hasher
     >>> make_hasher("itq", 16, 0, "auto")
     ITQHasher(nbits=16, random_state=0, store_database=False)
+    >>> make_hasher(KSHHasher(n_anchors=50), 16, 0, "auto")
+    KSHHasher(n_anchors=50, nbits=16, random_state=0, store_database=False)
     """
+    nbits, seed = with_python_ints(nbits), with_python_ints(seed)
+    if not isinstance(method, str) or names_own(method):
+        return _make_own(method, nbits, seed, affinity, parameters)
     if method in BASELINES or method not in (*VARIANTS, *FOR_NEIGHBORS):
         raise ValueError(
-            f"`method` must be one that `skhash methods` lists. Got {with_nearest([str(method)], VARIANTS)} instead."
+            "`method` must be one that `skhash methods` lists, or module:Class. "
+            f"Got {with_nearest([str(method)], VARIANTS)} instead."
         )
     variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters
-    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(
-        with_python_ints(nbits), affinity=affinity, **options
-    )
+    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
     if variant.method.learns_from == "samples" and hasher._supervised:  # with an affinity it learns from labels
         hasher.set_params(affinity=None)
-    return hasher.set_params(random_state=with_python_ints(seed)) if hasattr(hasher, "random_state") else hasher
+    return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher
+
+
+def _make_own(method: Any, nbits: int, seed: int, affinity: Any, parameters: dict[str, Any]) -> Any:
+    """Clone of an estimator of the user, or an instance of the class of a name, with the parameters of a comparison."""
+    estimator = load_method(method)() if isinstance(method, str) else method
+    name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
+    has_methods = all(hasattr(estimator, needed) for needed in ("fit", "transform", "get_params", "set_params"))
+    if isinstance(estimator, type) or not has_methods:
+        remedy = f"Pass {name}()." if isinstance(estimator, type) else "Derive it from skhash.base.BaseHasher."
+        raise TypeError(
+            "A method of your own must be an estimator with `fit`, `set_params`, and a `transform` that returns bits. "
+            f"Got {'the class' if isinstance(estimator, type) else 'a'} {name} instead. {remedy}"
+        )
+    estimator = clone(estimator)
+    hasher = find_hasher(estimator)
+    known = hasher.get_params(deep=False) if hasattr(hasher, "get_params") else {}
+    if "nbits" not in known:
+        what = f"{name} that ends in {hasher!r}" if hasher is not estimator else name
+        raise ValueError(
+            f"A method of your own must have the parameter `nbits`, the number of its bits. Got a {what} without it."
+        )
+    given = {"nbits": nbits, "random_state": seed, "store_database": False}  # as the methods of skhash, to be as quick
+    if isinstance(known.get("affinity"), str):  # "auto"; another one is what this method learns from
+        given["affinity"] = affinity
+    hasher.set_params(**{name: value for name, value in given.items() if name in known}, **parameters)
+    return estimator
+
+
+def source_of(estimator: Any) -> str:
+    """Hash of the code and the parameters of an estimator of the user; where these cannot be told, one of its own.
+
+    The code is that of the modules of its classes, and of all modules in the same folder of a package.
+    """
+    parts = [estimator, *(part for part in estimator.get_params().values() if hasattr(part, "get_params"))]
+    names = {kind.__module__ for part in parts for kind in type(part).__mro__}
+    files: set[Path] = set()
+    for module in (sys.modules[name] for name in names if name.partition(".")[0] not in _LIBRARIES):
+        if file := getattr(module, "__file__", None):  # a notebook has none, and its classes are in the digest below
+            files |= set(Path(file).parent.rglob("*.py")) if module.__package__ else {Path(file)}
+    try:
+        return digest([clone(estimator), [path.read_bytes() for path in sorted(files)]], "methods")
+    except (TypeError, OSError):
+        return uuid4().hex

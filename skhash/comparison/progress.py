@@ -13,7 +13,7 @@ from skhash.comparison.results import Result
 from skhash.comparison.tables import layout_of
 
 #: median seconds of a fit of each family in the tables of the documentation; only their ratios count
-_USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0, "baseline": 1.0}
+_USUAL_SECONDS = {"deep": 35.0, "structhash": 50.0, "shallow": 1.0, "baseline": 1.0, "own": 1.0}
 
 
 @dataclass(frozen=True)
@@ -186,11 +186,14 @@ def estimate_seconds_left(
     seconds, left = {position: result.seconds for position, result in results.items()}, 0.0
     if step is not None and step.seconds is not None and step.position not in results:
         seconds[step.position], left = step.seconds, step.seconds_left
-    usual = [_USUAL_SECONDS[variant_of(method).method.family] for method in methods]
+    families = [variant_of(method).method.family for method in methods]
+    usual = [_USUAL_SECONDS[family] for family in families]
     of_method: dict[str, list[float]] = {}
     for position, value in seconds.items():
         of_method.setdefault(methods[position], []).append(value)
-    ratio = fmean(value / usual[position] for position, value in seconds.items()) if seconds else 0.0
+    # methods of the user take any time, which says nothing of the others
+    ratios = [value / usual[position] for position, value in seconds.items() if families[position] != "own"]
+    ratio = fmean(ratios) if ratios else 0.0
     for position, method in enumerate(methods):
         if position not in seconds:
             left += fmean(of_method[method]) if method in of_method else ratio * usual[position]

@@ -285,16 +285,15 @@ def _cell(metric: str, results: Sequence[Result], n_seeds: int, has_range: bool)
 def _snippet(results: Sequence[Result]) -> str | None:
     """Code that computes the codes of the first result with a hash and a named protocol; None if there is none."""
     known = (result for result in results if result.method in VARIANTS and result.protocol in PROTOCOLS)
-    vectors = (
-        result for result in known if result.parameters.get("backbone") != "conv"
-    )  # as load_dataset returns them
+    # vectors are as load_dataset returns them; images are reshaped, and samples in memory have no name
+    vectors = (result for result in known if result.parameters.get("backbone") != "conv" and result.source)
     result = next((result for result in vectors if result.codes_sha256), None)
     if result is None or result.codes_sha256 is None:
         return None
     own = VARIANTS[result.method].parameters
     given = _as_keywords({name: value for name, value in result.parameters.items() if name not in own})
     return _SNIPPET.format(
-        source=result.source or result.dataset,
+        source=result.source,
         protocol=result.protocol,
         method=result.method,
         nbits=result.nbits,

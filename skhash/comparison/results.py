@@ -53,11 +53,11 @@ class Result(Mapping[str, Any]):
     task : "relevance" or "neighbors", default="relevance"
         What was compared.
     source : str, default=None
-        Name or file of the data set.
+        Name or file of the data set; None for samples in memory.
     dataset, protocol, description : str, default=""
         Names of data set and protocol, and the split in a sentence.
     method : str
-        A key of ``VARIANTS``.
+        A key of ``VARIANTS``, or the name of a method of your own.
     nbits : int
         Number of bits.
     seed : int

@@ -104,7 +104,7 @@ def test_a_page_of_results_of_other_methods(folder, results, tmp_path):
     assert b"mine" in before
     assert rewritten(written).read_bytes() == before
     options = {"methods": ["lsh"], "nbits": [8], "n_seeds": 1, "folder": written}
-    with pytest.raises(ValueError, match=r"methods of skhash only\. Got mine, which would be lost"):
+    with pytest.raises(ValueError, match=r"results of comparisons only\. Got mine, which would be lost"):
         compare(**options, fresh=True)
     compare(**options)
     assert "mine" in {result.method for result in read_results(written)}
