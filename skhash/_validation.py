@@ -571,17 +571,36 @@ def _listed(bits: list[int]) -> str:
     return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
-#: mark of an attribute that not every fit sets
+#: mark of an attribute that not every fit sets, as in ``Annotated[int, OPTIONAL]``
 OPTIONAL = "optional"
 
 
 @dataclass(frozen=True)
 class Array:
-    """Annotation of the shape and the values of a fitted array.
+    """Annotation of the shape and the values of an array that `fit` sets; floats must be finite.
 
-    The lengths in `shape` are numbers or names, which stand for the same length in all arrays of a hasher; "..." stands
-    for any further axes. `kinds` are kinds of dtype. With `below`, all values are indices below that length. Floats
-    must be finite.
+    Parameters
+    ----------
+    shape : str
+        Lengths of the axes. A name is the same length in all arrays of a hasher or of a function: "nbits",
+        "n_features", or one of your own. "..." stands for any further axes.
+    kinds : str, default="f"
+        Kinds of dtype, as in ``numpy.dtype.kind``.
+    minimum : float, default=None
+        Smallest value.
+    below : str, default=None
+        Name of a length, if all values are indices below it.
+
+    Examples
+    --------
+    >>> from typing import Annotated
+    >>> import numpy as np
+    >>> from skhash.functions import Array
+    >>> class Fitted:
+    ...     thresholds_: Annotated[np.ndarray, Array("nbits")]
+    >>> Array("nbits").check("thresholds_", np.zeros(3), {"nbits": 4})
+    Traceback (most recent call last):
+    ValueError: `thresholds_` must have shape (nbits) with {'nbits': 4}. Got (3,) instead.
     """
 
     shape: str
@@ -590,7 +609,17 @@ class Array:
     below: str | None = None
 
     def check(self, name: str, value: Any, lengths: dict[str, int]) -> None:
-        """Raise ValueError if a value is not such an array; new lengths are added to `lengths`."""
+        """Raise ValueError if a value is not such an array; new lengths are added to `lengths`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array, for the message.
+        value : object
+            The value.
+        lengths : dict of str to int
+            Known lengths by their names.
+        """
         if type(value) is not np.ndarray or value.dtype.kind not in self.kinds:
             kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
             raise ValueError(f"`{name}` must be an array of dtype kind {' or '.join(self.kinds)}. Got {kind} instead.")

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Annotated
 from unittest import mock
 
 import numpy as np
@@ -28,10 +29,21 @@ from skhash.affinity import DistanceAffinity, PrecomputedAffinity
 from skhash.cli import main
 from skhash.codes import pack
 from skhash.datasets import PROTOCOLS, load_dataset
+from skhash.functions import Array
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
 
 # --- models
+
+
+class Own(skhash.LSHHasher):
+    """A class that is not part of skhash, with an attribute of its own."""
+
+    extra_: Annotated[np.ndarray, Array("nbits")]
+
+    def _learn_map(self, X, relevance, rng):
+        self.extra_ = np.arange(float(self.nbits))
+        return super()._learn_map(X, relevance, rng)
 
 
 def models():
@@ -57,6 +69,7 @@ def models():
         "talr": talr.fit(X, y),
         "stream": skhash.HashNetHasher(8, n_epochs=1, random_state=0, device="cpu").partial_fit(X, y).partial_fit(X, y),
         "scaled": make_pipeline(StandardScaler(), skhash.LSHHasher(4, random_state=0)).fit(X, y),
+        "own": Own(4, random_state=0).fit(X, y),
         "images": skhash.TALRHasher(4, n_epochs=1, random_state=0, device="cpu").fit(images, y),
     }
     return saved(hashers)
@@ -75,7 +88,7 @@ def saved(estimators):
 
 def read_model(path):
     """Codes and displays of the hasher in a file."""
-    model = load(path)
+    model = load(path, classes=[Own])
     X, _ = samples()
     hasher = model
     if isinstance(model, Pipeline):

@@ -11,7 +11,16 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from skhash import __version__
-from skhash.registry import CONV, FOR_NEIGHBORS, GROUPS, METHODS, PAPER, VARIANTS, installed_methods
+from skhash.registry import (
+    CONV,
+    FOR_NEIGHBORS,
+    GROUPS,
+    METHODS,
+    PAPER,
+    VARIANTS,
+    installed_methods,
+    load_method,
+)
 
 _METHODS_HEAD = "methods, with the endings of their variants, such as talr-mlp:"
 #: where codes can be exported to
@@ -551,6 +560,11 @@ def import_from_here(methods: Sequence[str]) -> None:
     """Let ``module:Class`` name a module in the working folder, as ``python -m`` does."""
     if any(":" in method for method in methods) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+
+
+def own_classes(methods: Sequence[str]) -> list[type]:
+    """Classes of the methods ``module:Class``, which no entry point names to `load`."""
+    return [load_method(method) for method in methods if ":" in method]
 
 
 def installed_lines() -> list[str]:

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from skhash._libraries import check_installed
 from skhash._threads import one_thread
 from skhash.affinity.targets import as_targets
+from skhash.cli._options import own_classes
 from skhash.cli._samples import (
     OF_TABLES,
     TRAINED_ON,
@@ -340,14 +341,15 @@ def _add_network(source: Source, kept: "Sequence[Result]", options: argparse.Nam
         if "features" in read_header(file) or protocol.unit_length or protocol.normalize:  # no network scales features
             continue
         trained = keys[_trained_on(source, result)]
-        save_with_notes(make_pipeline(source.network, load(file)), file, {TRAINED_ON: np.sort(trained)})
+        model = load(file, classes=own_classes(options.methods))
+        save_with_notes(make_pipeline(source.network, model), file, {TRAINED_ON: np.sort(trained)})
 
 
 def _add_names(features: list[str], kept: "Sequence[Result]", options: argparse.Namespace) -> None:
     """Let models of a table know the names of its columns."""
     for result in kept:
         file = Path(options.out, str(result.model))
-        model = load(file)
+        model = load(file, classes=own_classes(options.methods))
         if feature_names(model) != features:
             first_step(model).feature_names_in_ = np.array(features, dtype=object)
             save(model, file)
@@ -372,7 +374,8 @@ def write_pages(options: argparse.Namespace, sources: Sequence[Source], results:
 
         X = np.load(source.file)["X"]
         network = source.network.network
-        given = {} if isinstance(network, str) else {"backbone": network}
+        given: dict[str, Any] = {} if isinstance(network, str) else {"backbone": network}
+        given["classes"] = own_classes(options.methods)
         codes, trained = {}, {}
         for result in kept:
             name = f"{result.method}, {result.nbits} bits"

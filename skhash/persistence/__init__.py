@@ -6,6 +6,7 @@ metadata under the key "skhash":
     {"format": 2, "version": "0.1.0", "class": "ITQHasher", "nbits": 32, "bit_order": "big",
      "params": {name: value}, "fitted": {name: value}, "sha256": checksum}
 
+The class of a hasher that is not part of skhash has a dotted name, "package.module.Mine".
 A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
 and "fitted" of the first step, and "names" of the two steps. "notes" hold what the command line
 remembers beside it, see :func:`save_with_notes`. An index has the "fingerprint" of its hasher, see
@@ -26,7 +27,7 @@ What JSON lacks is an object with a key that begins with "$":
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -43,7 +44,9 @@ from skhash.persistence._hashers import (
     decode_hasher,
     encode_hasher,
     is_hasher,
+    is_own,
     is_pipeline,
+    name_of_class,
     warn_of_resets,
 )
 from skhash.persistence.format import Decoder, Encoder, read_file, write_file
@@ -58,7 +61,7 @@ from skhash.persistence.indexes import (
     mapped_arrays,
     saved_model,
 )
-from skhash.registry import FIRST_STEPS, INDEXES, SAVED
+from skhash.registry import FIRST_STEPS, FUNCTIONS, INDEXES, SAVED
 
 __all__ = ["load", "save"]
 
@@ -77,8 +80,12 @@ def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     A Pipeline of a StandardScaler and a hasher is saved, too, and one of PretrainedFeatures. Its network is
     not in the file: one with a name is loaded by this name again, and a module must be passed to
-    :func:`load` as `backbone`. Its weights must be those of the fit. For other pipelines, and for hasher
-    classes of your own, use skops or joblib.
+    :func:`load` as `backbone`. Its weights must be those of the fit. For other pipelines use skops or joblib.
+
+    A hasher class of your own is saved by its name and without its code, if its `function_` is of a kind that
+    ``skhash.registry.FUNCTIONS`` names, and the class annotates what else `fit` sets, such as
+    ``mean_: Annotated[NDArray, Array("n_features")]`` with :class:`skhash.functions.Array`. Otherwise use skops or
+    joblib.
 
     An index is saved with its codes, its identifiers, and its hasher or such a Pipeline. Its original
     vectors are not saved, because they are kept by reference, and neither is another pipeline: pass
@@ -97,7 +104,8 @@ def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
     sklearn.exceptions.NotFittedError
         If the hasher is not fitted.
     TypeError
-        If its class is not part of skhash, or an attribute is neither data nor one of the above.
+        If it is no hasher or index, its function is of another kind, or an attribute is neither data nor one of the
+        above.
     ValueError
         If :func:`load` would refuse the file: a fitted attribute is unknown, missing, not finite
         or of another shape.
@@ -127,18 +135,24 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
     estimator: Any = hasher
     inner = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not is_index(estimator) and not is_hasher(inner):
+        if is_own(inner):
+            raise TypeError(
+                f"`hasher` must have a `function_` that a file can hold, one of {', '.join(FUNCTIONS)}, to be saved in "
+                f"{path}. Got a {qualified_name(inner.function_)} instead; use skops or joblib."
+            )
         remedy = "use skops or joblib for other classes, and for other pipelines"
         remedy = "save its `estimator`" if isinstance(estimator, FrozenEstimator) else remedy
         raise TypeError(
-            f"`hasher` must be one of {', '.join((*SAVED, *INDEXES))} to be saved in {path}. Got a "
-            f"{qualified_name(estimator)} instead; {remedy}."
+            f"`hasher` must be a hasher that derives from skhash.base.BaseHasher, a Pipeline of one step and such a "
+            f"hasher, or one of {', '.join(INDEXES)} to be saved in {path}. Got a {qualified_name(estimator)} instead; "
+            f"{remedy}."
         )
     check_is_fitted(estimator)
     check_writable(path)
     encode = encode_index if is_index(estimator) else encode_hasher
     encoder = Encoder(path)
     header = {
-        "class": type(inner).__name__,
+        "class": type(inner).__name__ if is_index(estimator) else name_of_class(inner),
         "nbits": estimator._items.codes.nbits if is_index(estimator) else inner._n_features_out,
         "bit_order": "big",
         **encode(estimator, encoder),
@@ -170,8 +184,12 @@ def load(
     hasher: Any = None,
     vectors: Any = None,
     check_codes: bool | None = None,
+    classes: Iterable[type] = (),
 ) -> Any:
     """Load a hasher or an index that :func:`save` wrote. No code in the file is run.
+
+    The class of a hasher that is not part of skhash is taken from `classes`, or from an installed package of the name
+    in the file that lists the class as an entry point in the group ``skhash.methods``. Nothing else is imported.
 
     The codes and identifiers of an index are not read but mapped: the system reads from the file
     what a search needs, and several processes share it. The file stays open until the index is
@@ -201,6 +219,8 @@ def load(
     check_codes : bool, default=None
         Whether to compare the codes and identifiers of an index with their checksums. This reads
         them all. None does it up to 16 MiB.
+    classes : iterable of type, default=()
+        Hasher classes of your own that the file may hold. They are found by their names.
 
     Returns
     -------
@@ -238,7 +258,7 @@ def load(
     loads_index = _check_header(path, header)
     given = {"backbone": backbone, "affinity": affinity, "hasher": hasher, "vectors": vectors}
     given["check_codes"] = check_codes
-    decoder = Decoder(path, tensors, given)
+    decoder = Decoder(path, tensors, given | {"classes": _checked_classes(classes)})
     with errors_name(path, f"(written by skhash {short(header.get('version'))}) is damaged or does not suit this one"):
         loaded = decode_index(header, decoder, device) if loads_index else decode_hasher(header, decoder, device)
     for name, value in given.items():
@@ -263,17 +283,29 @@ def load(
     return loaded
 
 
+def _checked_classes(classes: Iterable[type]) -> list[type]:
+    """List of classes; TypeError unless all of them are classes of hashers."""
+    classes = list(classes) if isinstance(classes, Iterable) else [classes]
+    for kind in classes:
+        if not isinstance(kind, type) or "skhash.base.BaseHasher" not in map(qualified_name, kind.__mro__):
+            raise TypeError(
+                f"`classes` must hold classes that derive from skhash.base.BaseHasher. Got {kind!r} instead."
+            )
+    return classes
+
+
 def _check_header(path: str | os.PathLike[str], header: dict[str, Any]) -> bool:
     """Whether a file holds an index and not a hasher; InvalidFileError if it holds neither."""
     kind = header.get("class")
-    if kind not in (*SAVED, *INDEXES):
+    is_own_class = isinstance(kind, str) and "." in kind
+    if kind not in (*SAVED, *INDEXES) and not is_own_class:
         raise InvalidFileError(
             path, f"must hold one of {', '.join((*SAVED, *INDEXES))}. Got {short(repr(kind))} instead."
         )
     required = HEADER | (INDEX_HEADER if kind in INDEXES else set())
     optional = {NOTES} | ({FINGERPRINT} if kind in INDEXES else set())
     steps = header.keys() & FIRST_STEPS.keys()
-    if header.keys() - steps - optional != required or len(steps) > (kind in SAVED):
+    if header.keys() - steps - optional != required or len(steps) > (kind not in INDEXES):
         raise InvalidFileError(path, f"must have the keys {sorted(required)}. Got {short(sorted(header))} instead.")
     if header["bit_order"] != "big":
         raise InvalidFileError(path, f"must have the bit order 'big'. Got {short(repr(header['bit_order']))} instead.")

@@ -1,13 +1,15 @@
 """The part of a file that is a hasher: its class, parameters and fitted attributes."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
+from skhash._validation import OPTIONAL, Array, as_count, class_names, is_count, is_cpu, qualified_name
 from skhash.codes.bits import MAX_NBITS
+from skhash.exceptions import InvalidFileError
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
     MAX_FEATURES,
@@ -19,7 +21,7 @@ from skhash.persistence._checking import (
     short,
 )
 from skhash.persistence.format import GIVEN, Decoder, Encoder
-from skhash.registry import FIRST_STEPS, FUNCTIONS, SAVED, import_class
+from skhash.registry import FIRST_STEPS, FUNCTIONS, SAVED, import_class, installed_methods, load_method
 
 #: keys of the JSON of a file
 HEADER = frozenset({"format", "version", "class", "nbits", "bit_order", "params", "fitted", "sha256"})
@@ -41,9 +43,45 @@ _HINTS: dict[str, dict[str, Any]] = {
 }
 
 
+def is_own(value: Any) -> bool:
+    """Whether an object is a hasher of a class that is not part of skhash."""
+    return "skhash.base.BaseHasher" in class_names(value) and "." in name_of_class(value)
+
+
 def is_hasher(value: Any) -> bool:
-    """Whether an object is a hasher of skhash itself."""
-    return SAVED.get(type(value).__name__) == qualified_name(type(value))
+    """Whether an object is a hasher of skhash, or one of another class with a function that a file can hold."""
+    function = getattr(value, "function_", None) if is_own(value) else None
+    has_known = function is None or qualified_name(type(function)) in FUNCTIONS.values()
+    return has_known if is_own(value) else name_of_class(value) in SAVED
+
+
+def name_of_class(hasher: Any) -> str:
+    """Name of the class of a hasher in a file; that of another package has dots."""
+    name = qualified_name(type(hasher))
+    return type(hasher).__name__ if SAVED.get(type(hasher).__name__) == name else name
+
+
+def find_class(name: Any, classes: Iterable[type], path: Any) -> Any:
+    """Class of a name in a file: one of skhash, one of `classes`, or one that an installed package lists.
+
+    No module is imported because a file names it: what is imported is the entry point, in the group ``skhash.methods``,
+    of an installed package with the name of the package in the file, and of a class with the name of that in the file.
+    """
+    if not isinstance(name, str) or "." not in name:
+        return import_class(SAVED[name])
+    package, _, _ = name.partition(".")
+    _, _, own = name.rpartition(".")
+    found = [kind for kind in classes if kind.__name__ == own]
+    for entry in installed_methods().values() if not found else ():
+        if (entry.module.partition(".")[0], entry.attr) == (package, own):
+            found.append(load_method(entry.name))
+    if not found:
+        raise InvalidFileError(
+            path,
+            f"holds a hasher of the class {short(name)}, which is not part of skhash. Pass the class, as load(path, "
+            f"classes=[{short(own)}]), or install the package that names it by an entry point skhash.methods.",
+        )
+    return found[0]
 
 
 def is_pipeline(value: Any) -> bool:
@@ -140,7 +178,9 @@ def check_hasher(hasher: Any) -> None:
     if missing := [name for name in hints if name not in stored and name not in optional]:
         raise ValueError(f"`{missing[0]}` is missing.")
     if unknown := sorted(stored.keys() - hints.keys()):
-        raise ValueError(f"`{unknown[0]}` is not an attribute of a fitted {type(hasher).__name__}.")
+        raise ValueError(
+            f"`{unknown[0]}` is not an attribute of a fitted {type(hasher).__name__}, whose class does not annotate it."
+        )
     nbits = as_count(hasher._n_features_out, "nbits", largest=MAX_NBITS)
     lengths = {"nbits": nbits, "n_bytes": -(-nbits // 8)}
     if "n_features_in_" in stored:
@@ -219,7 +259,7 @@ def _check_scaler(scaler: Any, hasher: Any) -> None:
 
 def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     """Hasher of a header, with its fitted attributes."""
-    kind = import_class(SAVED[header["class"]])
+    kind = find_class(header["class"], decoder.given["classes"], decoder.path)
     saved, skipped = header["params"], {FOLDER, *_defaults(header)}
     if unknown := saved.keys() - set(kind._get_param_names()):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")

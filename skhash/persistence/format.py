@@ -78,7 +78,10 @@ class Encoder:
         parameter = where.split(".")[-1].rstrip("_")
         if callable(value) and parameter in GIVEN:
             return {"$given": qualified_name(value), "name": parameter}
-        raise TypeError(f"{where} is a {qualified_name(value)}, which cannot be saved without code in {self.path}.")
+        raise TypeError(
+            f"{where} is a {qualified_name(value)}, which cannot be saved without code in {self.path}: use skops or "
+            "joblib."
+        )
 
     def _encode_array(self, array: npt.NDArray[Any], where: str) -> Any:
         dtype = array.dtype

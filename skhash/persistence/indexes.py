@@ -27,6 +27,7 @@ from skhash.persistence._hashers import (
     encode_hasher,
     is_hasher,
     is_pipeline,
+    name_of_class,
 )
 from skhash.persistence.fingerprint import are_other, checked_fingerprint, known_fingerprint
 from skhash.persistence.format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
@@ -67,7 +68,7 @@ def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
     inner = saved_model(index)
     hasher: dict[str, Any] | None = None
     if inner is not None:
-        kind = type(find_hasher(inner)).__name__
+        kind = name_of_class(find_hasher(inner))
         hasher = {"class": kind, "nbits": index._items.codes.nbits, **encode_hasher(inner, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}

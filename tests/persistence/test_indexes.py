@@ -347,7 +347,7 @@ def test_what_cannot_be_saved(tmp_path, few):
     class Mine(HammingNeighbors):
         pass
 
-    with pytest.raises(TypeError, match=r"must be one of .*HammingNeighborsTransformer .* Got a .*Mine instead"):
+    with pytest.raises(TypeError, match=r"or one of .*HammingNeighborsTransformer .* Got a .*Mine instead"):
         save(Mine(ITQ).fit(few.X), tmp_path / "index")
     index = HammingNeighbors(ITQ).fit(few.X)
     index._items = index._items.with_ids(index.ids_[:3])
