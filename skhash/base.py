@@ -1,10 +1,11 @@
 """BaseHasher: what every hasher shares."""
 
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from inspect import cleandoc, getattr_static
 from numbers import Integral
 from operator import attrgetter
 from typing import Annotated, Any, Self, get_type_hints
@@ -72,6 +73,10 @@ class Database:
     factors: npt.NDArray[np.float32] | None = None
 
 
+def _adds_abstract_methods(cls: type) -> bool:
+    return any(getattr(value, "__isabstractmethod__", False) for value in vars(cls).values())
+
+
 def from_function(name: str) -> Any:
     """Property of a hasher: an attribute of its `function_`."""
     return property(attrgetter(f"function_.{name}"), doc=f"The attribute `{name}` of `function_`.")
@@ -83,7 +88,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     A subclass implements `_learn(X, relevance, rng)`, which returns a :class:`~skhash.functions.HashFunction`:
     `X` holds the checked training samples, `relevance` is their :class:`~skhash.affinity.Relevance`, and `rng` the
     RandomState of `random_state`. `relevance` is None unless the class sets `_supervised` to True. A subclass has the
-    parameters `nbits`, `affinity` and `store_database`, and `random_state` if it draws from `rng`.
+    parameters `nbits`, `affinity` and `store_database`, and `random_state` if it draws from `rng`. What it lacks is an
+    error where it is defined, unless it lists ABC among its bases, adds an abstract method, or has a `fit` of its own.
 
     Examples
     --------
@@ -128,6 +134,31 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     affinity_: Any
     database_: Database | None
     history_: Annotated[list[dict[str, Any]], OPTIONAL]  # of methods that learn in epochs or bit by bit
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        fits = next(base for base in cls.__mro__ if "fit" in vars(base))
+        has_own_fit = not _adds_abstract_methods(fits)  # which calls no abstract method
+        if not (_adds_abstract_methods(cls) or ABC in cls.__bases__ or has_own_fit):
+            cls._check_definition()
+
+    @classmethod
+    def _check_definition(cls) -> None:
+        """Raise TypeError for what a class lacks that can be fitted."""
+        remedy = f"If {cls.__name__} is a base of other classes, list abc.ABC among its bases."
+        for name in dir(cls):
+            value = getattr_static(cls, name)
+            if getattr(value, "__isabstractmethod__", False):
+                what = cleandoc(value.__doc__ or "its part of the method").partition(".")[0]
+                raise TypeError(f"{cls.__name__} must define `{name}`: {what[:1].lower()}{what[1:]}. {remedy}")
+        known = cls._get_param_names()
+        if missing := [name for name in cls._needed_parameters() if name not in known and not hasattr(cls, name)]:
+            raise TypeError(f"{cls.__name__}.__init__ must have the parameter `{missing[0]}`. {remedy}")
+
+    @classmethod
+    def _needed_parameters(cls) -> list[str]:
+        """Parameters that `fit` reads."""
+        return ["nbits", "affinity", "store_database"]
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)

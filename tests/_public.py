@@ -22,7 +22,8 @@ def public_callables():
             if inspect.isclass(value):
                 found[name] = value
                 for method, function in inspect.getmembers(value, callable):
-                    if not method.startswith("_") and getattr(function, "__module__", "").startswith("skhash"):
+                    module_of_it = getattr(function, "__module__", None) or ""  # methods of a TypedDict have None
+                    if not method.startswith("_") and module_of_it.startswith("skhash"):
                         names = [base.__name__ for base in value.__mro__ if method in vars(base)]
                         found[f"{names[0]}.{method}"] = function
             elif callable(value):

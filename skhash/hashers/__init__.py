@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.shallow.spherical import SphericalHasher as SphericalHasher
     from skhash.hashers.structhash.cghash import CGHashHasher as CGHashHasher
     from skhash.hashers.structhash.structhash import StructHashHasher as StructHashHasher
-
-__all__ = list(HASHERS)
+else:
+    __all__ = list(HASHERS)
 
 
 def __getattr__(name: str) -> Any:
@@ -45,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *HASHERS]

@@ -1,6 +1,5 @@
 """The table of methods in the documentation."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from skhash.registry import METHODS
 
 pytest.importorskip("sphinx", reason="the documentation needs the docs extra, with which CI runs this test")
-from methods_table import HEAD, lines_of_methods
+from methods_table import HEAD, lines_of_methods, pages_of_methods
 
 PAGES = Path(__file__).parents[2] / "docs/methods"
 
@@ -27,6 +26,4 @@ def test_one_line_per_method():
 
 
 def test_each_method_has_a_page_in_the_navigation():
-    linked = [re.search(r"</methods/(\w+)>", line[0])[1] for line in lines_of_methods()]
-    listed = re.findall(r"^   (\w+)$", (PAGES / "index.rst").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert sorted(linked) == sorted(listed) == sorted(path.stem for path in PAGES.glob("*.rst") if path.stem != "index")
+    assert sorted(pages_of_methods()) == sorted(path.stem for path in PAGES.glob("*.rst") if path.stem != "index")

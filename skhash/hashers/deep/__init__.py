@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
 from skhash.hashers.deep.drift import Drift
 
@@ -32,6 +33,7 @@ __all__ = [
     "LabelsMixin",
     "QuantizedDeepHasher",
     "QuantizedObjective",
+    "SharedParameters",
     "bernoulli_sign",
     "nt_xent",
     "pairwise_loss",

@@ -67,9 +67,8 @@ class DeepHasher(BaseHasher):
     """A hasher whose activations are the outputs of a torch encoder.
 
     A subclass lists its own parameters in `__init__`, gives the shared ones to that of this class, and
-    implements `_objective`. `_settings` names the parameters that may be None, with `n_steps` for
-    `n_epochs`; `_recipes` has their default values for "linear" and "deep", and `_sgd_rates` the
-    learning rates of SGD.
+    implements `_objective`, which returns an :class:`~skhash.engine.Objective`. It sets `_supervised` to True if it
+    learns from `y`. For other defaults of shared parameters it lists these in its `__init__`, too.
 
     Parameters
     ----------
@@ -81,11 +80,30 @@ class DeepHasher(BaseHasher):
         Maps each training batch (a float32 tensor) to another version of it.
     {shared parameters}
 
+    Notes
+    -----
+    {defaults}
+
     Examples
     --------
-    >>> from skhash import HashNetHasher, NSHHasher, TALRHasher
-    >>> from skhash.hashers.deep import DeepHasher
-    >>> all(issubclass(cls, DeepHasher) for cls in (TALRHasher, HashNetHasher, NSHHasher))
+    >>> from sklearn.datasets import load_digits
+    >>> from skhash.engine import Objective
+    >>> from skhash.hashers.deep import DeepHasher, pairwise_loss
+    >>> class Pairs(Objective):
+    ...     def forward(self, encoder, X, relevance, indices):
+    ...         levels, _ = relevance.levels()
+    ...         return pairwise_loss(encoder(X), levels > 0)
+    >>> class PairsHasher(DeepHasher):
+    ...     _supervised = True
+    ...
+    ...     def __init__(self, nbits=32, *, learning_rate=0.01, **shared):
+    ...         super().__init__(nbits, learning_rate=learning_rate, **shared)
+    ...
+    ...     def _objective(self):
+    ...         return Pairs()
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = PairsHasher(16, n_epochs=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> hasher.score(X[1000:], y[1000:]) > 0.6
     True
     """
 
@@ -93,9 +111,11 @@ class DeepHasher(BaseHasher):
 
     _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters; needs an `__init__`
     _left_out: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
-    _settings: tuple[str, ...]
-    _recipes: dict[str, tuple[Any, ...]]
-    _sgd_rates: dict[str, float]
+    #: parameters that may be None, with `n_steps` for `n_epochs`; their defaults; and the learning rates of SGD. The
+    #: values here are those of most methods.
+    _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay")
+    _recipes: dict[str, tuple[Any, ...]] = {"linear": (2500, 256, 0.02, 0.5), "deep": (1500, 256, 0.003, 0.1)}
+    _sgd_rates: dict[str, float] = {"linear": 0.1, "deep": 0.1}
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
@@ -113,10 +133,15 @@ class DeepHasher(BaseHasher):
     _stream: Annotated[dict[str, Any], OPTIONAL]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             list_parameters(cls)
+        super().__init_subclass__(**kwargs)
         document(cls)
+
+    @classmethod
+    def _needed_parameters(cls) -> list[str]:
+        settings = ["n_epochs" if name == "n_steps" else name for name in cls._settings]
+        return [name for name in super()._needed_parameters() + settings if name not in cls._left_out]
 
     def __init__(self, nbits: int = 32, **shared: Unpack[SharedParameters]) -> None:
         self.nbits = nbits

@@ -1,8 +1,9 @@
 """What several deep hashers share: a penalty of activations, labels that are learned, and prefixes that are trained."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,15 @@ from skhash.hashers.deep._parameters import (
     SharedParameters,
 )
 
+if TYPE_CHECKING:
+    from skhash.engine import Objective
+
 
 class QuantizedDeepHasher(DeepHasher):
     """A supervised hasher with the parameter `quantization_weight`.
 
     A subclass implements `_objective`, which returns a
-    :class:`~skhash.hashers.deep.QuantizedObjective`. It sets `_recipes`, the default values of
-    `_settings` for "linear" and "deep" hashers, and `_sgd_rates`, the learning rates of SGD. If it has an `__init__`,
-    this lists `quantization_weight` as well.
+    :class:`~skhash.hashers.deep.QuantizedObjective`. If it has an `__init__`, this lists `quantization_weight` as well.
 
     Parameters
     ----------
@@ -40,6 +42,10 @@ class QuantizedDeepHasher(DeepHasher):
     ----------
     {shared attributes}
 
+    Notes
+    -----
+    {defaults}
+
     Examples
     --------
     >>> from skhash import DHNHasher, DPSHHasher, DTSHHasher
@@ -53,7 +59,7 @@ class QuantizedDeepHasher(DeepHasher):
 
     _supervised = True
     _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay", "quantization_weight")
-    _sgd_rates = {"linear": 0.1, "deep": 0.1}
+    _recipes: dict[str, tuple[Any, ...]] = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "quantization_weight": [Interval(Real, 0, None, closed="left"), None],
     }
@@ -67,6 +73,10 @@ class QuantizedDeepHasher(DeepHasher):
     ) -> None:
         super().__init__(nbits, **shared)
         self.quantization_weight = quantization_weight
+
+    @abstractmethod
+    def _objective(self) -> "Objective":
+        """Objective to minimize, a QuantizedObjective with the weight in `settings_`."""
 
 
 class LabelsMixin:

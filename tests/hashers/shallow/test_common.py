@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+import skhash
 from skhash import (
     AGHHasher,
     BREHasher,
@@ -19,11 +20,14 @@ from skhash import (
 )
 from skhash.affinity import DistanceAffinity, PrecomputedAffinity, Relevance, SharedLabelsAffinity
 from skhash.codes import hamming_distances
+from skhash.hashers.shallow import LinearHasher
 from skhash.persistence import load, save
+from skhash.registry import METHODS
 
-LINEAR = [LSHHasher, PCAHasher, ITQHasher]
-SUPERVISED = [ITQCCAHasher, KSHHasher, SDHHasher, BREHasher]
-UNSUPERVISED = [SpectralHasher, AGHHasher, SphericalHasher]
+SHALLOW = {getattr(skhash, method.class_name): method for method in METHODS.values() if method.family == "shallow"}
+SUPERVISED = [Hasher for Hasher, method in SHALLOW.items() if method.learns_from != "samples"]
+LINEAR = [Hasher for Hasher in SHALLOW if Hasher not in SUPERVISED and issubclass(Hasher, LinearHasher)]
+UNSUPERVISED = [Hasher for Hasher in SHALLOW if Hasher not in (*SUPERVISED, *LINEAR)]
 
 
 def fit(Hasher, X, y=None, **params):
