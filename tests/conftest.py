@@ -8,6 +8,7 @@ The garbage collector runs less often: it took a quarter of the time in which py
 
 import gc
 import os
+import sys
 import tempfile
 from importlib.util import find_spec
 
@@ -35,6 +36,82 @@ def digits():
     order = np.random.default_rng(0).permutation(len(X))
     train, query = order[:500], order[500:800]
     return Bunch(X=X[train], y=y[train], X_query=X[query], y_query=y[query])
+
+
+#: the files of an installed package with two methods and a class that is none
+OWN_PACKAGE = {
+    "own_package-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: own-package\nVersion: 1.0\n",
+    "own_package-1.0.dist-info/entry_points.txt": """
+[skhash.methods]
+pairs = own_package.methods:Pairs
+contrast = own_package.methods:Contrast
+gone = own_package.gone:Gone
+""",
+    "own_package/__init__.py": "",
+    "own_package/methods.py": """
+import numpy as np
+from skhash import LSHHasher
+from skhash.base import BaseHasher
+from skhash.functions import LinearFunction
+from skhash.hashers.deep import DeepHasher
+
+class Pairs(BaseHasher):
+    def __init__(self, nbits=32, *, affinity="auto", store_database=True, random_state=None):
+        self.nbits, self.affinity = nbits, affinity
+        self.store_database, self.random_state = store_database, random_state
+
+    def _learn(self, X, relevance, rng):
+        one, two = X[rng.randint(len(X), size=(2, self.nbits))]
+        return LinearFunction(X.mean(axis=0), (two - one).T)
+
+class Contrast(DeepHasher):
+    _supervised = True
+
+    def __init__(self, nbits=32, *, margin=0.5, learning_rate=0.01, **shared):
+        super().__init__(nbits, learning_rate=learning_rate, **shared)
+        self.margin = margin
+
+    def _objective(self):
+        from own_package.objective import ContrastObjective
+
+        return ContrastObjective(self.margin)
+
+class Unlisted(LSHHasher):
+    pass
+""",
+    "own_package/objective.py": """
+import torch
+from skhash.engine import Objective
+
+class ContrastObjective(Objective):
+    def __init__(self, margin):
+        super().__init__()
+        self.margin = margin
+
+    def forward(self, encoder, X, relevance, indices):
+        u = torch.tanh(encoder(X))
+        cosines = u @ u.T / u.shape[1]
+        relevant = torch.from_numpy(relevance.levels()[0] > 0)
+        return torch.where(relevant, 1 - cosines, torch.relu(cosines + self.margin - 0.5)).square().mean()
+""",
+}
+
+
+@pytest.fixture
+def own_package(tmp_path, monkeypatch):
+    """An installed package, as pip leaves it: its folder, and a function that forgets its imported modules."""
+    site = tmp_path / "site-packages"
+    for name, text in OWN_PACKAGE.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    monkeypatch.syspath_prepend(site)
+
+    def forget():
+        for name in [name for name in sys.modules if name.partition(".")[0] == "own_package"]:
+            del sys.modules[name]
+
+    yield Bunch(folder=site / "own_package", forget=forget)
+    forget()
 
 
 #: libraries that the examples of a module need and the extra "test" does not have

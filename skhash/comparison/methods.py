@@ -68,9 +68,10 @@ def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
     members = [method for method in suitable if not method.endswith((CONV, PAPER))]  # of groups
     suitable += own
     if unknown := [name for name in unknown if name not in own]:
+        known = [*suitable, *installed_methods(), *GROUPS]
         raise ValueError(
             "`methods` must be module:Class, a dict of names and estimators, or names of methods or groups, which "
-            f"`skhash methods` lists. Got {with_nearest(map(str, unknown), [*suitable, *GROUPS])} instead."
+            f"`skhash methods` lists. Got {with_nearest(map(str, unknown), known)} instead."
         )
     needs = "need no labels" if task == "neighbors" else "be hashers, or the task must be 'neighbors'"
     if unsuitable := [name for name in names if name not in GROUPS and name not in suitable]:

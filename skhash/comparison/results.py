@@ -6,7 +6,8 @@
     FOLDER/models/<...>.safetensors                                          the fitted hasher, if it is kept
 
 The hash is that of the settings: everything that decides the metrics. A file is reused only for the same data, method,
-parameters, tuning and versions. Code that changed under the same version number is not noticed: use `fresh`.
+parameters, tuning and versions; of a method of the user, also for the same code. Other code that changed under the same
+version number is not noticed: use `fresh`.
 If a file is damaged, a comparison warns and computes its content again. A report computes nothing, and raises an error
 that names the file.
 """

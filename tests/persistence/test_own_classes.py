@@ -20,21 +20,6 @@ from skhash.hashers.shallow import LinearHasher
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
 
-#: a package with an entry point: what pip writes, and a module that tells when it is imported
-DIST_INFO = {
-    "METADATA": "Metadata-Version: 2.1\nName: own-package\nVersion: 1.0\n",
-    "entry_points.txt": "[skhash.methods]\ninstalled = own_package.methods:Installed\n",
-}
-MODULE = """
-from skhash import LSHHasher
-
-class Installed(LSHHasher):
-    pass
-
-class Unlisted(LSHHasher):
-    pass
-"""
-
 
 class Mine(LinearHasher):
     """A linear map, with an attribute of its own, and one that not every fit sets."""
@@ -62,26 +47,6 @@ class WithOwnFunction(BaseHasher):
 
     def _learn(self, X, relevance, rng):
         return OwnFunction(X.mean(axis=0), np.eye(X.shape[1], self.nbits))
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """An installed package: own_package.methods, with an entry point for the first of its two classes."""
-    for name, text in DIST_INFO.items():
-        path = tmp_path / "site" / "own_package-1.0.dist-info" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "site" / "own_package").mkdir()
-    (tmp_path / "site" / "own_package" / "__init__.py").write_text("")
-    (tmp_path / "site" / "own_package" / "methods.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    yield "own_package.methods"
-    forget()
-
-
-def forget():
-    for name in [name for name in sys.modules if name.partition(".")[0] == "own_package"]:
-        del sys.modules[name]
 
 
 def test_a_class_of_ones_own_is_loaded_if_it_is_given(few, copy):
@@ -145,16 +110,16 @@ def test_a_subclass_with_the_name_of_a_hasher_of_skhash(few, copy):
     assert type(copy(LSHHasher(4).fit(few.X), classes=[same_name])) is LSHHasher
 
 
-def test_an_installed_package_names_its_class(few, tmp_path, package):
-    from own_package.methods import Installed, Unlisted
+def test_an_installed_package_names_its_class(few, tmp_path, own_package):
+    from own_package.methods import Pairs, Unlisted
 
-    hasher = Installed(6, random_state=0).fit(few.X)
-    save(hasher, tmp_path / "installed")
+    hasher = Pairs(6, random_state=0).fit(few.X)
+    save(hasher, tmp_path / "listed")
     save(Unlisted(6).fit(few.X), tmp_path / "unlisted")
-    forget()
+    own_package.forget()
     with pytest.raises(InvalidFileError, match=r"classes=\[Unlisted\]"):
         load(tmp_path / "unlisted")
-    assert package not in sys.modules
-    loaded = load(tmp_path / "installed")
-    assert type(loaded) is sys.modules[package].Installed
+    assert "own_package" not in sys.modules
+    loaded = load(tmp_path / "listed")
+    assert type(loaded) is sys.modules["own_package.methods"].Pairs
     assert_array_equal(loaded.encode(few.X_query), hasher.encode(few.X_query))
