@@ -44,6 +44,7 @@ from skhash.persistence._hashers import (
     decode_hasher,
     encode_hasher,
     is_hasher,
+    is_hasher_class,
     is_own,
     is_pipeline,
     name_of_class,
@@ -287,7 +288,7 @@ def _checked_classes(classes: Iterable[type]) -> list[type]:
     """List of classes; TypeError unless all of them are classes of hashers."""
     classes = list(classes) if isinstance(classes, Iterable) else [classes]
     for kind in classes:
-        if not isinstance(kind, type) or "skhash.base.BaseHasher" not in map(qualified_name, kind.__mro__):
+        if not is_hasher_class(kind):
             raise TypeError(
                 f"`classes` must hold classes that derive from skhash.base.BaseHasher. Got {kind!r} instead."
             )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 from scipy import sparse
 
-from skhash._validation import OPTIONAL, Array, as_count, class_names, is_count, is_cpu, qualified_name
+from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
 from skhash.codes.bits import MAX_NBITS
 from skhash.exceptions import InvalidFileError
 from skhash.functions import HashFunction
@@ -43,9 +43,14 @@ _HINTS: dict[str, dict[str, Any]] = {
 }
 
 
+def is_hasher_class(value: Any) -> bool:
+    """Whether an object is a class of hashers."""
+    return isinstance(value, type) and "skhash.base.BaseHasher" in map(qualified_name, value.__mro__)
+
+
 def is_own(value: Any) -> bool:
     """Whether an object is a hasher of a class that is not part of skhash."""
-    return "skhash.base.BaseHasher" in class_names(value) and "." in name_of_class(value)
+    return is_hasher_class(type(value)) and "." in name_of_class(value)
 
 
 def is_hasher(value: Any) -> bool:
@@ -72,16 +77,17 @@ def find_class(name: Any, classes: Iterable[type], path: Any) -> Any:
     package, _, _ = name.partition(".")
     _, _, own = name.rpartition(".")
     found = [kind for kind in classes if kind.__name__ == own]
-    for entry in installed_methods().values() if not found else ():
-        if (entry.module.partition(".")[0], entry.attr) == (package, own):
-            found.append(load_method(entry.name))
+    if not found:
+        entries = installed_methods().values()
+        named = [entry for entry in entries if (entry.module.partition(".")[0], entry.attr) == (package, own)]
+        found = list(filter(is_hasher_class, map(load_method, (entry.name for entry in named))))
     if not found:
         raise InvalidFileError(
             path,
             f"holds a hasher of the class {short(name)}, which is not part of skhash. Pass the class, as load(path, "
             f"classes=[{short(own)}]), or install the package that names it by an entry point skhash.methods.",
         )
-    return found[0]
+    return next((kind for kind in found if qualified_name(kind) == name), found[0])
 
 
 def is_pipeline(value: Any) -> bool:

@@ -110,6 +110,23 @@ def test_a_subclass_with_the_name_of_a_hasher_of_skhash(few, copy):
     assert type(copy(LSHHasher(4).fit(few.X), classes=[same_name])) is LSHHasher
 
 
+def test_of_classes_with_one_name_it_is_the_one_in_the_file(few, copy):
+    other = type("Mine", (Mine,), {"__module__": "elsewhere"})
+    assert type(copy(Mine(4).fit(few.X), classes=[other, Mine])) is Mine
+    assert type(copy(Mine(4).fit(few.X), classes=[other])) is other
+
+
+def test_an_entry_point_that_is_no_hasher_is_not_built(few, tmp_path, own_package):
+    from own_package.methods import Pairs
+
+    save(Pairs(4).fit(few.X), tmp_path / "pairs")
+    own_package.forget()
+    code = "class Pairs:\n    def __init__(self, **params):\n        raise SystemExit('built')\n"
+    (own_package.folder / "methods.py").write_text(code)
+    with pytest.raises(InvalidFileError, match=r"classes=\[Pairs\]"):
+        load(tmp_path / "pairs")
+
+
 def test_an_installed_package_names_its_class(few, tmp_path, own_package):
     from own_package.methods import Pairs, Unlisted
 
