@@ -101,8 +101,9 @@ numpydoc_validation_exclude = {
     # dataclasses that the example of a function returns
     r"comparison\.(\w+\.)?(Candidate|Difference|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",
     r"tuning\.best_candidate$",  # the example of tune shows it
+    r"testing\.check_(?!hasher)\w+$",  # the example of check_hasher shows them
     # methods that the example of their class shows
-    r"(Function|Trainer|Encoder|Schedule|Smoothing|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
+    r"(Array|Function|Trainer|Encoder|Schedule|Smoothing|Objective|Display|Store|Metric|Method|Ranking)\.\w+$",
 }
 numpydoc_validation_overrides = {
     "PR03": "hidden_dropout",  # deep hashers list their own parameters before the shared ones

@@ -73,8 +73,8 @@ def check_hasher(estimator: Any, X: Any = None, y: Any = None, *, scikit_learn: 
     >>> from skhash import LSHHasher
     >>> from skhash.testing import check_hasher
     >>> check_hasher(LSHHasher(8), scikit_learn=False)
-    ['check_codes', 'check_single_samples', 'check_seeds', 'check_generators', 'check_copies', 'check_files',
-     'check_score', 'check_prefix']
+    ['check_codes', 'check_single_samples', 'check_seeds', 'check_generators',
+     'check_copies', 'check_files', 'check_score', 'check_prefix']
 
     Each check is a test of its own with pytest:
 

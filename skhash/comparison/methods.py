@@ -152,7 +152,7 @@ def make_hasher(method: Any, nbits: int, seed: int, affinity: Any, **parameters:
         return _make_own(method, nbits, seed, affinity, parameters)
     if method in BASELINES or method not in (*VARIANTS, *FOR_NEIGHBORS):
         raise ValueError(
-            "`method` must be one that `skhash methods` lists, or module:Class. "
+            "`method` must be module:Class, or one that `skhash methods` lists. "
             f"Got {with_nearest([str(method)], VARIANTS)} instead."
         )
     variant = variant_of(method)

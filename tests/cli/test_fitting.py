@@ -157,7 +157,7 @@ def test_values_are_literals_or_text(text, value, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["{items}", "--method", "tarl"], "Got 'tarl' (did you mean 'talr'?)"),
-        (["{items}", "--method", "pq"], "`method` must be one that `skhash methods` lists. Got 'pq'"),
+        (["{items}", "--method", "pq"], "`method` must be module:Class, or one that `skhash methods` lists. Got 'pq'"),
         (
             ["{items}", "--method", "itq", "--set", "niter=3"],
             "--set must be name=value with a parameter of itq: affinity, n_iter, store_database. "
