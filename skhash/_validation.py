@@ -538,9 +538,13 @@ N_NAMED = 5  # a warning names at most this many constant bits
 CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
 
 
-def warn_if_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int, stacklevel: int) -> None:
-    """Warn if all codes are equal or a bit is constant, see :func:`describe_degenerate`."""
+def warn_if_degenerate(
+    codes: npt.NDArray[np.uint8], nbits: int, n_samples: int, labels: npt.NDArray[Any] | None, stacklevel: int
+) -> None:
+    """Warn if all codes are equal, a bit is constant, or classes that were learned share a code."""
     message = describe_degenerate(codes, nbits, n_samples)
+    if message is None and labels is not None:
+        message = describe_shared(codes, nbits, labels)
     if message is not None:
         warnings.warn(message, DegenerateCodesWarning, stacklevel=stacklevel + 1)
 
@@ -562,6 +566,28 @@ def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int
             "samples apart. Lower `nbits`, or `weight_decay` if there is one, or fit more samples or for longer."
         )
     return None
+
+
+def describe_shared(codes: npt.NDArray[np.uint8], nbits: int, labels: npt.NDArray[Any]) -> str | None:
+    """Warning about classes most of whose samples have the code of another class; None if few bits may do that."""
+    names, y = np.unique(labels, return_inverse=True)
+    if len(names) ** 2 * 0.5 ** (nbits + 1) >= CHANCE:  # random codes of the classes would be equal, too
+        return None
+    rows = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1])))[:, 0]
+    numbers = np.unique(rows, return_inverse=True)[1].astype(np.int64)
+    pairs, counts = np.unique(y * (numbers.max() + 1) + numbers, return_counts=True)
+    classes, of_class = np.divmod(pairs, numbers.max() + 1)
+    is_most = 2 * counts > np.bincount(y)[classes]  # of at most one code per class
+    classes, of_class = classes[is_most], of_class[is_most]
+    shared = np.flatnonzero(np.bincount(of_class, minlength=1)[of_class] > 1)
+    if len(shared) == 0:
+        return None
+    first, second = classes[of_class == of_class[shared[0]]][:2]
+    return (
+        f"{len(shared)} of {len(names)} classes have the code of another class: most samples of the classes "
+        f"{names[first]!r} and {names[second]!r} have the same code, and a search tells none of them apart. Lower "
+        "`hidden_dropout` or `weight_decay` if there is one, fit for longer, or try another method."
+    )
 
 
 def _listed(bits: list[int]) -> str:

@@ -218,7 +218,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             if relevance is not None:
                 relevance.check_pairs()
             self._check_options()
-            self._resolve_defaults(X)
+            self._resolve_defaults(X, relevance)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             rng = check_random_state(getattr(self, "random_state", None))
@@ -226,11 +226,14 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 self.function_ = self._learn(X, relevance, rng, **options)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=targets)
+            labels = targets if relevance is not None and relevance.classes is not None else None
             if self.database_ is None:
-                codes = map_batches(self, X[evenly_spaced(X.shape[0], N_CHECKED)], binarize_and_pack)
+                checked = evenly_spaced(X.shape[0], N_CHECKED)
+                codes = map_batches(self, X[checked], binarize_and_pack)
+                labels = labels if labels is None else labels[checked]
             else:
                 codes = self.database_.codes
-        warn_if_degenerate(codes, self.function_.nbits, X.shape[0], stacklevel=5)
+        warn_if_degenerate(codes, self.function_.nbits, X.shape[0], labels, stacklevel=5)
         self._warn_of_training(stacklevel=6)
         return self
 
@@ -251,7 +254,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
 
-    def _resolve_defaults(self, X: Any) -> None:
+    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
         """Choose values for parameters that are None and depend on the data."""
 
     def _n_tasks(self) -> int:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from skhash.hashers.deep._checkpoints import TrainingFile
 
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
+#: backbones that use a dropout; other networks have their own
+_USED_BY = {"input_dropout": (None, "mlp"), "hidden_dropout": ("mlp", "conv")}
 #: parameters that decide the weights of the encoder and what is relevant, and stay the same in partial_fit
 FIXED = ("nbits", "backbone", "affinity", "smoothing")
 
@@ -118,6 +120,7 @@ class DeepHasher(BaseHasher):
     _sgd_rates: dict[str, float] = {"linear": 0.1, "deep": 0.1}
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
+    _hidden_dropout = 0.3  # of "mlp" and "conv"
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm: tuple[str, ...] = ()  # kinds in `_recipes` whose outputs are normalized over the batch
     _fitted_private: tuple[str, ...] = ("_fixed", "_stream")
@@ -272,9 +275,9 @@ class DeepHasher(BaseHasher):
                 self._check_next_relevance(relevance)
             if relevance is not None:
                 _warn_without_pairs(relevance)
+            self._check_options()
             if is_first:
-                self._check_options()
-                self._resolve_defaults(X)
+                self._resolve_defaults(X, relevance)
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
@@ -308,7 +311,15 @@ class DeepHasher(BaseHasher):
 
     def _kind(self) -> str:
         """Key of the recipe in `_recipes`."""
-        return "linear" if self.backbone is None else "deep"
+        if self.backbone is None:
+            return "linear"
+        return "module" if self._is_own_module() and "module" in self._recipes else "deep"
+
+    def _is_own_module(self) -> bool:
+        """Whether the backbone is a network of the user that is not pretrained."""
+        from skhash.engine.networks import is_pretrained
+
+        return is_module(self.backbone) and not is_pretrained(self.backbone)
 
     def _augmentation(self) -> "Callable[[torch.Tensor], torch.Tensor] | None":
         """Function that the training loop applies to each batch; None for no change."""
@@ -374,6 +385,15 @@ class DeepHasher(BaseHasher):
         return X
 
     def _check_options(self) -> None:
+        for name, backbones in _USED_BY.items():
+            if getattr(self, name) and self.backbone not in backbones:
+                is_given = is_module(self.backbone)
+                network = f"a {type(self.backbone).__name__}" if is_given else f"backbone={self.backbone!r}"
+                remedy = " Put a dropout layer into the module." if is_given else ""
+                raise ValueError(
+                    f"`{name}` must be None or 0 with {network}, which does not use it. Got {getattr(self, name)} "
+                    f"instead.{remedy}"
+                )
         if self.smoothing and (self.backbone is not None or len(self.input_shape_) > 1):
             raise ValueError(
                 "`smoothing` must be None or 0 with a backbone or with samples that are not vectors. "
@@ -395,7 +415,7 @@ class DeepHasher(BaseHasher):
 
     # --- resolve defaults
 
-    def _resolve_defaults(self, X: Any) -> None:
+    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
         from skhash.engine import count_batches
         from skhash.engine.networks import is_pretrained
 
@@ -411,24 +431,21 @@ class DeepHasher(BaseHasher):
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size
         n_epochs = math.ceil(recipe.pop("n_steps") / count_batches(n_samples, batch_size))
+        recipe["n_epochs"] = int(np.clip(n_epochs, *epochs_range))
         noise = _default_noise(math.prod(X.shape[1:]) / n_samples, is_linear=self.backbone is None)
-        smooths = self.smoothing is None and self._learns_labels_of_tags(X)
-        self.settings_ = self._with_given_values(
-            recipe
-            | {
-                "n_epochs": int(np.clip(n_epochs, *epochs_range)),
-                "input_dropout": noise / (1 + noise),
-                "smoothing": SMOOTHING if smooths else 0.0,
-            }
-        )
+        dropout = {"input_dropout": noise / (1 + noise), "hidden_dropout": self._hidden_dropout}
+        recipe |= {name: p for name, p in dropout.items() if self.backbone in _USED_BY[name]}
+        if self.backbone is None and X.ndim == 2:
+            smooths = self.smoothing is None and self._learns_labels_of_tags(X)
+            recipe["smoothing"] = SMOOTHING if smooths else 0.0
+        self.settings_ = self._with_given_values(recipe)
         self._fixed = {name: getattr(self, name) for name in FIXED}
 
     def _learns_labels_of_tags(self, X: Any) -> bool:
         from skhash.engine.layers import are_tags
 
-        is_linear = self.backbone is None and X.ndim == 2
         by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
-        return is_linear and by_labels and are_tags(X[evenly_spaced(len(X), 1000)])
+        return by_labels and are_tags(X[evenly_spaced(len(X), 1000)])
 
     def _with_given_values(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings, with the values of parameters that are not None."""
@@ -453,14 +470,13 @@ class DeepHasher(BaseHasher):
     def _build_encoder(self, X: Any, rng: np.random.RandomState) -> "Encoder":
         from skhash.engine.layers import N_MAX_DIRECTIONS
 
-        smoothing = self.settings_["smoothing"]
+        smoothing = self.settings_.get("smoothing", 0.0)
         n_directions = min(N_MAX_DIRECTIONS, min(X.shape) // 2) if smoothing else 0
         encoder = self._new_encoder(
             X.shape[1:],
             self.nbits,
             self.backbone,
-            input_dropout=self.settings_["input_dropout"],
-            hidden_dropout=self.hidden_dropout,
+            **self._dropouts(),
             batch_norm=self._kind() in self._batch_norm,
             mixed_precision=self.mixed_precision,
             n_directions=n_directions,
@@ -470,6 +486,10 @@ class DeepHasher(BaseHasher):
             encoder.learn_smoothing(X, smoothing, rng)
         self._initialize(encoder, X, rng)
         return encoder
+
+    def _dropouts(self) -> dict[str, float]:
+        """Probabilities of the dropouts that the backbone uses."""
+        return {name: self.settings_[name] for name in _USED_BY if name in self.settings_}
 
     def _rebuild_encoder(self, device: "torch.device", training: bool = False) -> "Encoder":
         """Encoder with the learned weights; for training also with dropout."""
@@ -486,8 +506,7 @@ class DeepHasher(BaseHasher):
             "pretrained": "feature_mean" in self.weights_,
         }
         if training:
-            options |= {"input_dropout": self.settings_["input_dropout"], "hidden_dropout": self.hidden_dropout}
-            options["mixed_precision"] = self.mixed_precision
+            options |= self._dropouts() | {"mixed_precision": self.mixed_precision}
         with seeded(0, device):  # restores the global generators; the initial weights are replaced
             encoder = self._new_encoder(self.input_shape_, len(self.weights_["hash.weight"]), **options)
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})

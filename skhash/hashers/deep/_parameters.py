@@ -40,7 +40,7 @@ class SharedParameters(TypedDict, total=False):
     weight_decay: float | None
     input_dropout: float | None
     smoothing: float | None
-    hidden_dropout: float
+    hidden_dropout: float | None
     augment: Augment
     early_stopping: bool
     validation_fraction: float
@@ -66,7 +66,7 @@ SHARED: dict[str, Any] = {
     "weight_decay": None,
     "input_dropout": None,
     "smoothing": None,
-    "hidden_dropout": 0.3,
+    "hidden_dropout": None,
     "augment": None,
     "early_stopping": False,
     "validation_fraction": 0.1,
@@ -115,7 +115,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "weight_decay": [Interval(Real, 0, None, closed="left"), None],
     "input_dropout": [Interval(Real, 0, 1, closed="left"), None],
     "smoothing": [Interval(Real, 0, 1, closed="both"), None],
-    "hidden_dropout": [Interval(Real, 0, 1, closed="left")],
+    "hidden_dropout": [Interval(Real, 0, 1, closed="left"), None],
     "augment": [StrOptions({"auto"}), callable, None],
     "early_stopping": ["boolean"],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -161,8 +161,8 @@ smoothing : float, default=None
     Exponent of :class:`~skhash.engine.layers.Smoothing`, which makes features that occur
     together act together. For linear hashers of vectors only. None uses 0.4 for tags (less than
     5 % of the entries are nonzero) that are learned from shared labels, and 0 otherwise.
-hidden_dropout : float, default={hidden_dropout}
-    Dropout probability of the hidden units of "mlp" and "conv".
+hidden_dropout : float, default=None
+    Dropout probability of the hidden units of "mlp" and "conv"; None uses {hidden_dropout}.
 early_stopping : bool, default=False
     Whether to hold out samples, evaluate them after each epoch by the metric that is trained (or
     by AP, if the loss is no metric), and return the best epoch.
@@ -248,8 +248,9 @@ def document(cls: Any) -> None:
     if cls.__doc__ is None:
         return
     shared = PARAMETERS
+    defaults = SHARED | cls._shared_defaults | {"hidden_dropout": cls._hidden_dropout}
     for name in ("backbone", "input_dropout", "hidden_dropout"):
-        default = (SHARED | cls._shared_defaults)[name]
+        default = defaults[name]
         shared = shared.replace(f"{{{name}}}", repr(default).replace("'", '"'))
     doc = inspect.cleandoc(cls.__doc__)
     doc = doc.replace("{shared parameters}", shared).replace("{shared attributes}", ATTRIBUTES)
@@ -260,7 +261,7 @@ def document(cls: Any) -> None:
 
 def _defaults(cls: Any) -> str:
     """Paragraph and table of the values that replace None."""
-    kinds = {"deep": "any backbone"}
+    kinds = {"deep": "any other backbone" if "module" in cls._recipes else "any backbone", "module": "a module"}
     rows = [["hasher", *cls._settings, "learning_rate (sgd)"]]
     for kind, values in cls._recipes.items():
         rows.append([kinds.get(kind, kind), *map(str, values), str(cls._sgd_rates[kind])])

@@ -108,7 +108,8 @@ class CIBHashHasher(DeepHasher):
     _sgd_rates = {"linear": 0.3, "deep": 0.3}
     _network_scale = 0.0  # with a network that is trained all codes become equal
 
-    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}
+    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0}
+    _hidden_dropout = 0.0
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ bimodal Laplacian prior of the activations, p(z) ~ exp(-| |z| - 1 | / epsilon), 
 here both as means: over the pairs of different samples of a batch, and over its entries.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
@@ -61,7 +61,7 @@ class DHNHasher(QuantizedDeepHasher):
     """
 
     _recipes = {"linear": (2500, 256, 0.1, 0.5, 2.0), "deep": (1500, 256, 0.003, 1.0, 0.1)}
-    _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
+    _hidden_dropout = 0.1
     _sgd_rates = {"linear": 1.0, "deep": 0.1}
 
     def __init__(

@@ -11,7 +11,7 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
@@ -65,7 +65,7 @@ class DPSHHasher(QuantizedDeepHasher):
     """
 
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 1.0, 0.1)}
-    _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
+    _hidden_dropout = 0.1
     _sgd_rates = {"linear": 0.3, "deep": 0.01}
 
     def __init__(

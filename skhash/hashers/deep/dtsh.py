@@ -11,7 +11,7 @@ here both as means: over the triplets of a batch, and over its entries.
 """
 
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skhash._compat import Interval
 from skhash.hashers.deep._parameters import (
@@ -71,7 +71,7 @@ class DTSHHasher(QuantizedDeepHasher):
     """
 
     _recipes = {"linear": (2500, 128, 0.02, 0.5, 1.0), "deep": (1500, 128, 0.003, 1.0, 0.1)}
-    _shared_defaults: ClassVar = {"hidden_dropout": 0.1}
+    _hidden_dropout = 0.1
     _parameter_constraints = QuantizedDeepHasher._parameter_constraints | {
         "margin": [Interval(Real, 0, None, closed="left"), None],
     }

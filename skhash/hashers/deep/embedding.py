@@ -32,6 +32,7 @@ from sklearn.callback import with_callbacks
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, check_queries, evenly_spaced
+from skhash.affinity import Relevance
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -181,10 +182,10 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
 
     _shared_defaults: ClassVar = {
         "affinity": None,
-        "hidden_dropout": 0.0,
         "early_stopping": True,
         "n_iter_no_change": 50,
     }
+    _hidden_dropout = 0.0
     _left_out: ClassVar = ("augment",)
     _fitted_private = (*DeepHasher._fitted_private, "_reference")
 
@@ -447,9 +448,9 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
             fields["prefix_weight"], fields["prefix_bias"] = as_layer(weight / scale, bias)
         return ReconstructionFunction(mean=mean, scale=float(scale), **fields)
 
-    def _resolve_defaults(self, X: Any) -> None:
-        super()._resolve_defaults(X)
-        if self.input_dropout is None and not self._supervised:
+    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
+        super()._resolve_defaults(X, relevance)
+        if self.input_dropout is None and "input_dropout" in self.settings_ and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:
             from skhash.engine import count_batches
@@ -489,7 +490,7 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
 
     def _may_reconstruct(self) -> bool:
         """Whether training starts from codes that reconstruct the items."""
-        is_plain = self.backbone is None and not self.settings_["smoothing"]
+        is_plain = self.backbone is None and not self.settings_.get("smoothing")
         return is_plain and (self.factors or self.nbits >= _N_MIN_BITS)
 
     @property
@@ -507,7 +508,7 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
     def _scores(self) -> "QueryScores":
         from skhash.hashers.deep.query_encoder import QueryScores
 
-        return QueryScores(self.metric, self.factors and not self.settings_["smoothing"])
+        return QueryScores(self.metric, self.factors and not self.settings_.get("smoothing"))
 
     def _augmentation(self) -> None:
         return None

@@ -15,7 +15,7 @@ the histogram that TALR, of the same authors, ranks.
 """
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skhash._compat import Interval
 from skhash.hashers.deep._base import DeepHasher
@@ -86,7 +86,7 @@ class MIHashHasher(DeepHasher):
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
     _recipes = {"linear": (400, 1000, 0.1, 0.5, 2.0), "deep": (400, 1000, 0.003, 0.1, 2.0)}
     _sgd_rates = {"linear": 1.0, "deep": 1.0}
-    _shared_defaults: ClassVar = {"hidden_dropout": 0.0}
+    _hidden_dropout = 0.0
 
     def __init__(
         self,

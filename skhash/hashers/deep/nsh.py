@@ -44,6 +44,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
 
 from skhash._compat import Interval, StrOptions
+from skhash.affinity import Relevance
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     SharedParameters,
@@ -168,7 +169,8 @@ class NSHHasher(DeepHasher):
         "augment": [StrOptions({"auto"}), callable],
     }
 
-    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0, "hidden_dropout": 0.0}
+    _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0}
+    _hidden_dropout = 0.0
 
     def __init__(
         self,
@@ -196,8 +198,8 @@ class NSHHasher(DeepHasher):
         self.query_view = query_view
         self.own_view_weight = own_view_weight
 
-    def _resolve_defaults(self, X: Any) -> None:
-        super()._resolve_defaults(X)
+    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
+        super()._resolve_defaults(X, relevance)
         self.settings_ |= self._with_given_values({"own_view": "first" if callable(self.augment) else "sorted"})
 
     def _objective(self) -> "Objective":

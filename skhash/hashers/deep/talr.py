@@ -160,8 +160,10 @@ class TALRHasher(PrefixesMixin, DeepHasher):
         return TALRObjective(self.objective, self.relaxation, self.k, alpha, self.n_bins, self.prefixes)
 
     def _kind(self) -> str:
+        if self.backbone is not None:
+            return super()._kind()
         by_distance = not getattr(self.affinity_, "requires_y", True)
-        return "deep" if self.backbone is not None else "distances" if by_distance else self.objective
+        return "distances" if by_distance else self.objective
 
     def _validation_metric(self) -> str:
         return "ap" if self.objective == "fast_ap" else self.objective

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from _helpers import Stop
 from numpy.testing import assert_array_equal
 
@@ -38,13 +39,17 @@ RECIPES = [(name, kind) for name in HASHERS for kind in table(name)]
 
 
 def is_deep(kind):
-    return kind == "any backbone" or kind.startswith("deep")
+    return kind in ("any backbone", "any other backbone") or kind.startswith("deep")
+
+
+def network(n_features):
+    return torch.nn.Sequential(torch.nn.Linear(n_features, 8), torch.nn.ReLU())
 
 
 def settings(name, kind, n=40, n_features=20, **params):
     """The settings of a hasher of this kind after the first epoch of a fit."""
     X, y = np.random.default_rng(0).normal(size=(n, n_features)), np.arange(n) % 4
-    params["backbone"] = "mlp" if is_deep(kind) else None
+    params["backbone"] = "mlp" if is_deep(kind) else network(n_features) if kind == "a module" else None
     if "relevance" in kind:
         params["affinity"] = "auto"
     if kind in ("ap", "ndcg", "fast_ap"):
@@ -63,11 +68,15 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     n_epochs = math.ceil(expected.pop("n_steps") / math.ceil(40 / expected["batch_size"]))
     fewest, most = map(int, re.search(r"between (\d+) and (\d+) epochs", Hasher.__doc__).groups())
     expected["n_epochs"] = min(max(n_epochs, fewest), most)
-    noise = min(4 * 20 / 40, 1) if is_deep(kind) else min(3 * 20 / 40, 0.6)
-    default = inspect.signature(Hasher).parameters["input_dropout"].default
-    default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
-    expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
-    expected["smoothing"] = 0.0
+    if kind != "a module":  # which has no dropout of ours
+        noise = min(4 * 20 / 40, 1) if is_deep(kind) else min(3 * 20 / 40, 0.6)
+        default = inspect.signature(Hasher).parameters["input_dropout"].default
+        default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
+        expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
+    if is_deep(kind):
+        expected["hidden_dropout"] = float(re.search(r"hidden units of .*None uses\s+([\d.]+)\.", Hasher.__doc__)[1])
+    elif kind != "a module":
+        expected["smoothing"] = 0.0
     expected["backbone_lr_scale"] = 1.0
     if name == "NSHHasher":
         expected["own_view"] = "sorted"  # unless the user gives an augmentation
@@ -95,6 +104,19 @@ def test_given_values_are_used():
     given = {"n_epochs": 2, "batch_size": 33, "learning_rate": 0.5, "weight_decay": 0.0, "input_dropout": 0.25}
     given |= {"smoothing": 0.5, "backbone_lr_scale": 0.5}
     assert settings("TALRHasher", "ap", **given, alpha=3) == given | {"alpha": 3, "init": "rotation"}
+
+
+@pytest.mark.parametrize(
+    ("name", "backbone"),
+    [("hidden_dropout", None), ("input_dropout", "conv"), ("input_dropout", "module"), ("hidden_dropout", "module")],
+)
+def test_a_dropout_that_the_network_does_not_use_is_refused(digits, name, backbone):
+    X = digits.X.reshape(-1, 1, 8, 8) if backbone == "conv" else digits.X
+    backbone = network(digits.X.shape[1]) if backbone == "module" else backbone
+    hasher = TALRHasher(8, backbone=backbone, n_epochs=1, random_state=0, **{name: 0.2})
+    with pytest.raises(ValueError, match=rf"`{name}` must be None or 0 with .*, which does not use it\. Got 0\.2"):
+        hasher.fit(X, digits.y)
+    assert name not in hasher.set_params(**{name: 0.0}).fit(X, digits.y).settings_
 
 
 @pytest.mark.parametrize(
