@@ -582,10 +582,10 @@ def describe_shared(codes: npt.NDArray[np.uint8], nbits: int, labels: npt.NDArra
     shared = np.flatnonzero(np.bincount(of_class, minlength=1)[of_class] > 1)
     if len(shared) == 0:
         return None
-    first, second = classes[of_class == of_class[shared[0]]][:2]
+    first, second = names[classes[of_class == of_class[shared[0]]][:2]].tolist()
     return (
         f"{len(shared)} of {len(names)} classes have the code of another class: most samples of the classes "
-        f"{names[first]!r} and {names[second]!r} have the same code, and a search tells none of them apart. Lower "
+        f"{first!r} and {second!r} have the same code, and a search tells none of them apart. Lower "
         "`hidden_dropout` or `weight_decay` if there is one, fit for longer, or try another method."
     )
 

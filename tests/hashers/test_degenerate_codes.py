@@ -1,5 +1,6 @@
 """Codes that tell nothing apart: warnings of fit, and activations that have no bit."""
 
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher, LSHHasher, PCAHasher, StructHashHasher, TALRHasher
+from skhash._validation import describe_shared
 from skhash.codes import binarize
 from skhash.exceptions import DegenerateCodesWarning
 
@@ -38,6 +40,34 @@ def test_constant_bits():
         hasher = StructHashHasher(8, hash_function="stump", random_state=0).fit(two_kinds, np.repeat([0, 1], 20))
     n_constant = int((np.ptp(hasher.transform(two_kinds), axis=0) == 0).sum())
     assert str(caught[0].message).startswith(f"{n_constant} of 8")
+
+
+@pytest.mark.parametrize("store_database", [True, False])
+def test_classes_that_share_a_code(store_database):
+    places, labels = np.array([5, 60, 200, 5]), np.array(["a", "b", "c", "d"])  # a and d have the same samples
+    which = np.arange(1200) % 4
+    hasher = quick("TALRHasher", nbits=16, store_database=store_database)
+    message = r"2 of 4 classes have the code of another class: most samples of the classes 'a' and 'd' have the same"
+    with pytest.warns(DegenerateCodesWarning, match=message) as caught:
+        hasher.fit(X[places[which]], labels[which])
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("codes", "nbits", "labels", "message"),
+    [
+        ([1, 1, 1, 2, 3, 3], 16, list("aabbbb"), None),  # b has two codes
+        ([1, 1, 1, 2, 1, 3], 16, list("aabbbb"), None),  # only half of the samples of b
+        ([1, 1, 1, 1, 1, 3], 16, list("aabbbb"), "2 of 2 classes .* 'a' and 'b'"),
+        ([1, 1, 1, 1, 1, 3], 5, list("aabbbb"), None),  # random codes of two classes are equal in one case of 32
+        ([7, 1, 7, 1, 5, 6], 16, [4, 2, 9, 3, 5, 6], "4 of 6 classes .* 2 and 3"),
+    ],
+)
+def test_which_classes_share_a_code(codes, nbits, labels, message):
+    rows = np.zeros((6, (nbits + 7) // 8), dtype=np.uint8)
+    rows[:, 0] = codes
+    found = describe_shared(rows, nbits, np.array(labels))
+    assert found is None if message is None else re.match(message, found)
 
 
 def test_nothing_is_lost_where_warnings_are_errors():
