@@ -47,7 +47,7 @@ class Objective(nn.Module):
         """
 
     def batches(
-        self, encoder: Encoder, X: Any, n_batches: int, rng: np.random.Generator
+        self, encoder: Encoder, X: Any, relevance: Any, n_batches: int, rng: np.random.Generator
     ) -> list[npt.NDArray[np.int64]]:
         """Batches of the next epoch.
 
@@ -57,6 +57,8 @@ class Objective(nn.Module):
             The encoder, which may be left in evaluation mode.
         X : array or DatasetArray of shape (n_samples, ...)
             Training samples.
+        relevance : object or None
+            Which of them are relevant to which; None for an unsupervised method.
         n_batches : int
             Number of batches.
         rng : numpy.random.Generator

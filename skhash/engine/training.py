@@ -195,7 +195,7 @@ class Trainer:
         """
         stage = self.schedule.stage(self.n_epochs_done)
         self.objective.start_stage(stage, self.schedule.n_stages)
-        batches = self.objective.batches(self.encoder, self.X, self.n_batches, self.rng)
+        batches = self.objective.batches(self.encoder, self.X, self.relevance, self.n_batches, self.rng)
         self.encoder.train()
         self.objective.train()
         if self._is_frozen:

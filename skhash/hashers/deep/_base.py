@@ -38,6 +38,7 @@ from skhash.hashers.deep._parameters import (
     CONSTRAINTS,
     FINE_TUNING,
     FINE_TUNING_EPOCHS,
+    OF_MODULE,
     SHARED,
     SharedParameters,
     document,
@@ -118,6 +119,7 @@ class DeepHasher(BaseHasher):
     _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes: dict[str, tuple[Any, ...]] = {"linear": (2500, 256, 0.02, 0.5), "deep": (1500, 256, 0.003, 0.1)}
     _sgd_rates: dict[str, float] = {"linear": 0.1, "deep": 0.1}
+    _of_module: ClassVar[dict[str, Any]] = OF_MODULE  # what a network of the user has in place of values of "deep"
     _objective_params: tuple[str, ...] = ()  # parameters that decide which weights the objective has
     _n_epochs_range = (30, 125)  # fewest and most epochs that `n_steps` can give
     _hidden_dropout = 0.3  # of "mlp" and "conv"
@@ -311,15 +313,7 @@ class DeepHasher(BaseHasher):
 
     def _kind(self) -> str:
         """Key of the recipe in `_recipes`."""
-        if self.backbone is None:
-            return "linear"
-        return "module" if self._is_own_module() and "module" in self._recipes else "deep"
-
-    def _is_own_module(self) -> bool:
-        """Whether the backbone is a network of the user that is not pretrained."""
-        from skhash.engine.networks import is_pretrained
-
-        return is_module(self.backbone) and not is_pretrained(self.backbone)
+        return "linear" if self.backbone is None else "deep"
 
     def _augmentation(self) -> "Callable[[torch.Tensor], torch.Tensor] | None":
         """Function that the training loop applies to each batch; None for no change."""
@@ -419,14 +413,16 @@ class DeepHasher(BaseHasher):
         from skhash.engine import count_batches
         from skhash.engine.networks import is_pretrained
 
-        kind, n_samples = self._kind(), len(X)
+        kind, n_samples, pretrained = self._kind(), len(X), is_pretrained(self.backbone)
         recipe: dict[str, Any] = dict(zip(self._settings, self._recipes[kind], strict=True))
-        recipe["backbone_lr_scale"] = self._network_scale if is_pretrained(self.backbone) else 1.0
+        recipe["backbone_lr_scale"] = self._network_scale if pretrained else 1.0
         epochs_range = self._n_epochs_range
         scale = recipe["backbone_lr_scale"] if self.backbone_lr_scale is None else self.backbone_lr_scale
-        if is_pretrained(self.backbone) and scale != 0:
+        if pretrained and scale != 0:
             recipe |= FINE_TUNING
             epochs_range = FINE_TUNING_EPOCHS
+        elif is_module(self.backbone) and not pretrained:
+            recipe |= self._of_module
         if self.optimizer == "sgd":
             recipe |= {"learning_rate": self._sgd_rates[kind], "weight_decay": 5e-4}
         batch_size = recipe["batch_size"] if self.batch_size is None else self.batch_size

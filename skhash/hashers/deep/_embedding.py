@@ -156,10 +156,12 @@ class EmbeddingObjective(Objective):
         self.held_out = np.empty(0, np.int64)
         self.items: ItemTerms | None = None  # of all training samples, if training does not change them
 
-    def batches(self, encoder: Any, X: Any, n_batches: int, rng: np.random.Generator) -> list[npt.NDArray[np.int64]]:
+    def batches(
+        self, encoder: Any, X: Any, relevance: None, n_batches: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
         """Batches of an epoch, see :class:`skhash.engine.Objective`. Many samples have local batches."""
         if not are_local(n_batches):
-            return super().batches(encoder, X, n_batches, rng)
+            return super().batches(encoder, X, relevance, n_batches, rng)
         pairs = compute_activations(encoder, X[rng.integers(len(X), size=2 * _N_COORDINATES)], encoder.features)
         directions = torch.from_numpy(pairs[::2] - pairs[1::2]).to(encoder.mean.device)
         coordinates = compute_activations(encoder, X, lambda batch: linear(encoder.features(batch), directions))

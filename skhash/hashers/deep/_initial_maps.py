@@ -7,9 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from skhash._validation import evenly_spaced
 from skhash.engine import Encoder
+from skhash.engine.data import ArraySubset
 from skhash.functions.network import in_batches
 from skhash.hashers.shallow.linear import principal_map, quantizing_rotation
+
+N_OUTPUTS = 5000  # of a backbone, from which its hash layer is learned
 
 
 def compute_activations(
@@ -18,6 +22,18 @@ def compute_activations(
     """Activations of shape (n_samples, nbits), batch by batch, of the encoder or of a `function` of each batch."""
     encoder.eval()
     return in_batches(X, encoder.mean.device, lambda batch: (function or encoder)(encoder.read(X, batch)))
+
+
+def set_itq_head(encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
+    """Set the hash layer behind a backbone to ITQ of the outputs of the backbone for some samples."""
+    some = ArraySubset(X, evenly_spaced(len(X), N_OUTPUTS))
+    with torch.no_grad():
+        outputs = compute_activations(encoder, some, encoder.features).astype(np.float64)
+        encoder.train()
+        mean = outputs.mean(axis=0)
+        weight = rotated(principal_map(outputs - mean, encoder.hash.out_features, rng), outputs - mean, rng).T
+        encoder.hash.weight.copy_(torch.as_tensor(weight))
+        encoder.hash.bias.copy_(torch.as_tensor(-weight @ mean))
 
 
 @torch.no_grad()

@@ -87,6 +87,9 @@ FINE_TUNING: dict[str, Any] = {
     "weight_decay": 0.1,  # that of a recipe may shrink the weights of the network
 }
 FINE_TUNING_EPOCHS = (5, 30)
+#: defaults for a network of the user with random weights, in place of those of "mlp", whose batch norms bear a large
+#: learning rate and weight decay
+OF_MODULE: dict[str, Any] = {"batch_size": 64, "learning_rate": 0.001, "weight_decay": 0.1}
 
 
 class InstancesOf(HasMethods):
@@ -261,10 +264,13 @@ def document(cls: Any) -> None:
 
 def _defaults(cls: Any) -> str:
     """Paragraph and table of the values that replace None."""
-    kinds = {"deep": "any other backbone" if "module" in cls._recipes else "any backbone", "module": "a module"}
     rows = [["hasher", *cls._settings, "learning_rate (sgd)"]]
+    kinds = {"deep": "any other backbone" if cls._of_module else "any backbone"}
     for kind, values in cls._recipes.items():
         rows.append([kinds.get(kind, kind), *map(str, values), str(cls._sgd_rates[kind])])
+    if cls._of_module:
+        of_module = dict(zip(cls._settings, cls._recipes["deep"], strict=True)) | cls._of_module
+        rows.append(["a module", *map(str, of_module.values()), str(cls._sgd_rates["deep"])])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = "  ".join("=" * width for width in widths)
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -147,6 +147,18 @@ class TALRObjective(HistogramObjective):
         self._is_compiled = relaxation == "exact" and k is None
         self.loss_and_gradient = self._differentiate if self._is_compiled else None
 
+    def batches(
+        self, encoder: Any, X: Any, relevance: Relevance, n_batches: int, rng: np.random.Generator
+    ) -> list[npt.NDArray[np.int64]]:
+        """Batches of an epoch, see :class:`skhash.engine.Objective`. Small classes stay together."""
+        classes = relevance.classes
+        if classes is None or np.median(np.bincount(classes)[classes]) > n_batches:
+            return super().batches(encoder, X, relevance, n_batches, rng)
+        # in random batches most samples would meet no relevant one, and teach nothing
+        order = rng.permutation(len(classes))
+        places = rng.permutation(int(classes.max()) + 1)[classes[order]]
+        return np.array_split(order[np.argsort(places, kind="stable")], n_batches)
+
     def _differentiate(
         self, outputs: npt.NDArray[np.float32], relevance: Relevance
     ) -> tuple[float, npt.NDArray[np.float32]]:

@@ -106,6 +106,7 @@ class CIBHashHasher(DeepHasher):
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (5000, 64, 3e-3, 1e-4), "deep": (5000, 64, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.3, "deep": 0.3}
+    _of_module: ClassVar = {}
     _network_scale = 0.0  # with a network that is trained all codes become equal
 
     _shared_defaults: ClassVar = {"augment": "auto", "backbone": "mlp", "input_dropout": 0.0}

@@ -178,6 +178,7 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
         "deep, relevance": (1500, 256, 0.003, 0.1),
     }
     _sgd_rates = {"linear": 0.01, "deep": 0.01, "linear, relevance": 1.0, "deep, relevance": 1.0}
+    _of_module: ClassVar = {}
     _n_digits = {"cosine": 5, "inner": 0, "euclidean": 7}
 
     _shared_defaults: ClassVar = {

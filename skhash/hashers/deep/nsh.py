@@ -155,6 +155,7 @@ class NSHHasher(DeepHasher):
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (5000, 50, 1e-3, 1e-4), "deep": (5000, 50, 1e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.03}
+    _of_module: ClassVar = {}
     _network_scale = 0.03  # at 0.3 nearly all codes become equal
     _parameter_constraints = DeepHasher._parameter_constraints | {
         "n_latent": [Interval(Integral, 1, None, closed="left")],

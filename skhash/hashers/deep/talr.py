@@ -67,8 +67,8 @@ class TALRHasher(PrefixesMixin, DeepHasher):
     n_bins : int, default=None
         Number of bins of the soft histogram. None uses one per bit, which is exact on codes.
     init : "rotation", "itq" or None, default=None
-        Initial hash layer: a random orthonormal map, or the ITQ solution (linear hashers
-        only); see Notes for None.
+        Initial hash layer: a random orthonormal map, or the ITQ solution of the samples or, with a backbone,
+        of its outputs; see Notes for None.
     prefixes : tuple or list of int, default=()
         Lengths of prefixes that should be good codes, too, ascending and shorter than `nbits`: :meth:`prefix` cuts
         the codes without another fit. The loss is the mean over all lengths. See :ref:`prefixes`.
@@ -177,15 +177,15 @@ class TALRHasher(PrefixesMixin, DeepHasher):
             raise ValueError(f"`k` must be None with objective='fast_ap'. Got {self.k} instead.")
         if self.k is not None and self.relaxation != "exact":
             raise ValueError(f"`relaxation` must be 'exact' with k={self.k}. Got {self.relaxation!r} instead.")
-        if self.init == "itq" and self.backbone is not None:
-            raise ValueError("`init` must be 'rotation' or None with a backbone. Got 'itq' instead.")
 
     def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
         import torch
 
-        from skhash.hashers.deep._initial_maps import itq_map
+        from skhash.hashers.deep._initial_maps import itq_map, set_itq_head
 
         if self.backbone is not None:
+            if self.settings_["init"] == "itq":
+                set_itq_head(encoder, X, rng)
             return
         if self.settings_["init"] == "itq":
             start = itq_map(encoder, X, slice(None), rng)
