@@ -55,8 +55,6 @@ def test_a_refused_fit_keeps_the_one_before(refuses, Hasher, digits):
     ("options", "message"),
     [
         ({"k": 5, "relaxation": "paper"}, "`relaxation` must be 'exact' with k=5. Got 'paper' instead"),
-        ({"init": "itq", "backbone": "mlp"}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
-        ({"init": "itq", "backbone": torch.nn.Linear(64, 5)}, r"`init` must be .* with a backbone"),
         ({"backbone": "resnet"}, "`backbone` must be None, 'mlp', .* or a torch.nn.Module. Got 'resnet' instead"),
         ({"backbone": torch.nn.Flatten(0)}, "`backbone` must map samples"),
         ({"device": "cuda:77"}, r"`device` must be available, one of .* Got 'cuda:77' instead"),

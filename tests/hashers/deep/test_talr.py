@@ -320,7 +320,6 @@ def test_options_of_the_objective(digits, plain, options):
             r"`prefixes` must be ascending numbers of bits below 16, .* Got \(8, 4\)",
         ),
         ({"prefixes": [16]}, r"`prefixes` must be ascending numbers of bits below 16, the bits of a code. Got \[16\]"),
-        ({"init": "itq", "backbone": "mlp"}, "`init` must be 'rotation' or None with a backbone. Got 'itq' instead"),
     ],
     ids=str,
 )
@@ -339,6 +338,34 @@ def test_only_ndcg_limits_the_number_of_levels():
         ValueError, match=f"`affinity` must give at most {MAX_LEVELS} levels in a batch. Got 257 levels"
     ):
         loss("ndcg", 257)
+
+
+def test_small_classes_stay_together_in_batches(digits):
+    n_batches, y = 10, np.repeat(np.arange(100), 2)
+    relevance, rngs = Relevance.of(y), [np.random.default_rng(0) for _ in range(2)]
+    batches = TALRObjective().batches(None, y, relevance, n_batches, rngs[0])
+    assert_array_equal(np.sort(np.concatenate(batches)), np.arange(200))
+    assert {len(batch) for batch in batches} == {20}
+    assert all((y[batch][:, None] == y[batch]).sum() == 40 for batch in batches)  # each sample meets the other one
+    again = TALRObjective().batches(None, y, relevance, n_batches, rngs[0])
+    assert not np.array_equal(batches[0], again[0])
+    large = TALRObjective().batches(None, digits.y, Relevance.of(digits.y), 5, rngs[1])
+    expected = np.array_split(np.random.default_rng(0).permutation(len(digits.y)), 5)
+    for batch, order in zip(large, expected, strict=True):
+        assert_array_equal(batch, order)
+
+
+@pytest.mark.parametrize("backbone", ["mlp", "module"])
+def test_the_hash_layer_of_a_backbone_starts_from_itq_of_its_outputs(digits, backbone):
+    network = torch.nn.Sequential(torch.nn.Linear(64, 40), torch.nn.ReLU()) if backbone == "module" else backbone
+    untrained = {"backbone": network, "learning_rate": 1e-12, "n_epochs": 1, "init": "itq"}
+    untrained |= {"input_dropout": 0.0, "hidden_dropout": 0.0}
+    hasher = quick(**untrained).fit(digits.X, digits.y)
+    if backbone == "module":  # it has no batch norm, whose statistics the epoch changes
+        assert_allclose(hasher.project(digits.X).mean(axis=0), 0, atol=1e-3)
+    rotation = quick(**untrained | {"init": "rotation"}).fit(digits.X, digits.y)
+    scores = [each.score(digits.X_query, digits.y_query) for each in (hasher, rotation)]
+    assert scores[0] > scores[1]
 
 
 def test_starts_from_itq(digits, itq):
