@@ -570,7 +570,7 @@ def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int
 
 def describe_shared(codes: npt.NDArray[np.uint8], nbits: int, labels: npt.NDArray[Any]) -> str | None:
     """Warning about classes most of whose samples have the code of another class; None if few bits may do that."""
-    names, y = np.unique(labels, return_inverse=True)
+    names, y = np.unique(np.ravel(labels), return_inverse=True)
     if len(names) ** 2 * 0.5 ** (nbits + 1) >= CHANCE:  # random codes of the classes would be equal, too
         return None
     rows = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1])))[:, 0]

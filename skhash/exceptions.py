@@ -43,7 +43,7 @@ class InvalidFileError(ValueError):
 
 
 class DegenerateCodesWarning(UserWarning):
-    """Warning about codes that cannot tell samples apart: a constant bit, or one code for all samples or for two classes.
+    """Warning about codes that tell nothing apart: a constant bit, or one code for all samples or for two classes.
 
     Examples
     --------

@@ -28,7 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _N_STYLES = len(COLORS) * len(MARKERS)
 _FIRST_FREE = 42  # styles from here on are for names that are not in the registry
 _SETTINGS = {"dataset", "protocol", "method", "nbits", "seed", "asked_seeds"}  # of results, not metrics
-_LINES = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-.", CONV: (0, (5, 1, 1, 1))}
+_LINES: dict[str, Any] = {"": "-", "-mlp": "--", "-ndcg": ":", "-ndcg-mlp": "-.", CONV: (0, (5, 1, 1, 1))}
 _LINES[PAPER] = (0, (3, 1, 1, 1, 1, 1))
 #: method and variant, without hyphens, to its style number and line style
 _REGISTERED = {

@@ -18,7 +18,7 @@ of the N activations of the batch to its code:
 This is the gradient, straight through b, of J = L + gamma/2 mean (u - b)^2. New samples are hashed by sign(u).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
@@ -75,6 +75,7 @@ class BiHalfHasher(QuantizedDeepHasher):
 
     _supervised = False
     _recipes = {"linear": (6000, 64, 0.001, 3.0, 6.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
+    _of_module: ClassVar = {}
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._bihalf import BiHalfObjective

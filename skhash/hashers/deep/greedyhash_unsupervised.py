@@ -12,7 +12,7 @@ The paper compares features of a network, which are not negative, as they are (m
 other sample of its batch.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
@@ -71,6 +71,7 @@ class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
 
     _supervised = False
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
+    _of_module: ClassVar = {}
 
     def _objective(self) -> "Objective":
         from skhash.hashers.deep._greedyhash_unsupervised import CosineObjective

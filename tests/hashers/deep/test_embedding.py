@@ -263,7 +263,7 @@ def test_batches_are_local_if_there_are_many(digits):
     objective = EmbeddingObjective(QueryScores("euclidean", False))
 
     def spread(n_batches):
-        batches = np.array(objective.batches(encoder, digits.X[:480], n_batches, np.random.default_rng(0)))
+        batches = np.array(objective.batches(encoder, digits.X[:480], None, n_batches, np.random.default_rng(0)))
         assert_array_equal(np.sort(batches, axis=None), np.arange(480))
         return digits.X[batches].var(1).mean() / digits.X[:480].var(0).mean()
 
