@@ -334,6 +334,6 @@ def test_metrics_of_neighbors(metric):
 
 @pytest.mark.parametrize("metric", ["l2", "Cosine", None, 1])
 def test_other_metrics_of_neighbors_are_refused(metric):
-    message = f"`metric` must be one of 'euclidean', 'cosine', 'inner'. Got {metric!r} instead."
+    message = f"`metric` must be one of 'euclidean', 'cosine', 'inner'. Got {metric!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
         NeighborAffinity(3, metric=metric)

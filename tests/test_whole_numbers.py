@@ -248,6 +248,7 @@ NOT_TESTED = {
     "called by the library alone": [
         r" (shape|stage|n_stages|epoch|n_features|n_directions|n_batches)$",
         r"^Protocol\.(sizes|draw_query|draw_train) |Function\.(first|uses_threads) |^soft_metric k",
+        r"^Array\.check ",
     ],
     "refused, whatever it is": [r"^QueryAdapter\.prefix "],
     "passed on to what is tested": [

@@ -68,6 +68,7 @@ def test_a_large_jpeg_is_decoded_at_a_fraction_of_its_size(tmp_path):
     assert abs(jpeg.astype(int) - png).max() <= 8
 
 
+@pytest.mark.filterwarnings("ignore:2 of 2 classes have the code")  # after one epoch of a few pictures
 def test_a_hasher_learns_from_them(folder):
     images = load_images(folder, size=16)
     hasher = TALRHasher(8, backbone="conv", n_epochs=1, random_state=0).fit(images)
