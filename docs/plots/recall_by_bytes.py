@@ -48,8 +48,9 @@ def all_sets():
         results.sort(key=lambda result: SHOWN.index(result["method"]))
         # some of these methods share a color in the registry
         for line in RecallByBytesDisplay.from_results(results, ax=ax).lines_:
-            color, marker = color_and_marker(SHOWN.index(line.get_label()))
-            line.set(color=color, marker=marker)
+            name = line.get_label().partition(" (")[0]  # without the number of seeds, which the page says
+            color, marker = color_and_marker(SHOWN.index(name))
+            line.set(color=color, marker=marker, label=name)
         lines, names = ax.get_legend_handles_labels()
         entries |= dict(zip(names, lines, strict=True))
         ax.get_legend().remove()
