@@ -7,8 +7,8 @@
 In "pairs", a class is a synset of WordNet: its gloss and its first example sentence. 3,500 pairs are learned; the
 examples of 1,000 others are queries, and the database has their glosses among 20,000. The other tasks have clusters of
 glosses by k-means as classes: 6,000 are learned, and 2,000 of 6,000 others are ranked for these. All have 64 bits and
-the default parameters. "random" are batches of a random permutation; "together" are those of TALR, where classes have
-at most as many samples as an epoch has batches, and else they are forced. The results are in
+the default parameters. "random" are batches of a random permutation; "together" are batches of whole classes, which
+TALR has by default where classes are small. The results are in
 experiments/results/few_relevant.json, the table in experiments/results/few_relevant.md.
 """
 

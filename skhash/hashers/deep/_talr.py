@@ -130,6 +130,9 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
     return values
 
 
+MIN_CLASSES = 16  # of a batch of whole classes; with fewer, a batch has too few others (experiments/few_relevant.py)
+
+
 class TALRObjective(HistogramObjective):
     """One minus the mean metric of the samples of a batch, each of which ranks the others; mean over all lengths."""
 
@@ -152,9 +155,10 @@ class TALRObjective(HistogramObjective):
     ) -> list[npt.NDArray[np.int64]]:
         """Batches of an epoch, see :class:`skhash.engine.Objective`. Small classes stay together."""
         classes = relevance.classes
-        if classes is None or np.median(np.bincount(classes)[classes]) > n_batches:
+        # in random batches most samples of such classes would meet no relevant one, and teach nothing
+        most = min(n_batches, len(X) / n_batches / MIN_CLASSES)
+        if classes is None or np.median(np.bincount(classes)[classes]) > most:
             return super().batches(encoder, X, relevance, n_batches, rng)
-        # in random batches most samples would meet no relevant one, and teach nothing
         order = rng.permutation(len(classes))
         places = rng.permutation(int(classes.max()) + 1)[classes[order]]
         return np.array_split(order[np.argsort(places, kind="stable")], n_batches)
