@@ -107,13 +107,15 @@ def measure(name, method, candidate, seed):
 
 
 def make_table(results):
-    """Markdown of mean AP_T of each method with each setting, on the sets where all settings were measured."""
-    rows = [["method", "settings", *(values[0] for values in SETS.values())]]
+    """Markdown of mean AP_T of each method with each setting, on the sets where all methods were measured."""
+    measured = {(result["set"], result["method"]) for result in results}
+    sets = [name for name in SETS if all((name, method) in measured for method in METHODS)]
+    rows = [["method", "settings", *(SETS[name][0] for name in sets)]]
     for method in METHODS:
         for candidate in ("as mlp", *CANDIDATES):
-            aps = {name: [] for name in SETS}
+            aps = {name: [] for name in sets}
             for result in results:
-                if (result["method"], result["candidate"]) == (method, candidate):
+                if (result["method"], result["candidate"]) == (method, candidate) and result["set"] in aps:
                     aps[result["set"]].append(result["ap"])
             means = [f"{np.mean(values):.3f}" if values else "" for values in aps.values()]
             rows += [[method, candidate, *means]] if any(means) else []
