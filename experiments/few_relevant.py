@@ -26,7 +26,7 @@ from sklearn.preprocessing import normalize
 from skhash import TALRHasher
 from skhash.comparison import mean_and_spread
 from skhash.engine import Objective
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep._talr import TALRObjective, batches_of_classes
 from skhash.metrics import average_precision, recall, relevance_histogram
 
 NBITS, N_PAIRS, N_QUERIES, N_ITEMS, N_CLUSTERED = 64, 3500, 1000, 20_000, 6000
@@ -59,9 +59,7 @@ def fit(X, y, batches, **parameters):
     """TALR with one of the two kinds of batches."""
 
     def together(objective, encoder, X, relevance, n_batches, rng):
-        order = rng.permutation(len(relevance.classes))
-        places = rng.permutation(int(relevance.classes.max()) + 1)[relevance.classes[order]]
-        return np.array_split(order[np.argsort(places, kind="stable")], n_batches)
+        return batches_of_classes(relevance.classes, n_batches, rng)
 
     made = {"random": Objective.batches, "together": together}[batches]
     with mock.patch.object(TALRObjective, "batches", made):

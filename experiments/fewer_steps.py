@@ -38,8 +38,8 @@ PATH = RESULTS / "fewer_steps.json"
 class ShortTALRHasher(TALRHasher):
     """TALRHasher in fewer epochs, with the mean of the last weights."""
 
-    def _resolve_defaults(self, X, relevance):
-        super()._resolve_defaults(X, relevance)
+    def _resolve_defaults(self, X):
+        super()._resolve_defaults(X)
         n_epochs = int(np.clip(math.ceil(1000 / count_batches(len(X), self.settings_["batch_size"])), 30, 50))
         rate = 0.8 / math.sqrt(X.shape[1])
         self.settings_ |= {"n_epochs": n_epochs, "learning_rate": rate, "weight_decay": 0.05 / rate}

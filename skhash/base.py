@@ -218,7 +218,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             if relevance is not None:
                 relevance.check_pairs()
             self._check_options()
-            self._resolve_defaults(X, relevance)
+            self._resolve_defaults(X)
             context = self._init_callback_context(max_subtasks=self._n_tasks())
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             rng = check_random_state(getattr(self, "random_state", None))
@@ -254,7 +254,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
+    def _resolve_defaults(self, X: Any) -> None:
         """Choose values for parameters that are None and depend on the data."""
 
     def _n_tasks(self) -> int:

@@ -112,7 +112,7 @@ def test_new_batch_norms_learn_their_statistics(network):
 def test_defaults_of_a_pretrained_network(network, hasher, n_epochs, scale):
     hasher.set_params(backbone=network, batch_size=20)
     hasher.input_shape_, hasher.affinity_ = (3, 32, 32), None
-    hasher._resolve_defaults(X, None)
+    hasher._resolve_defaults(X)
     assert (hasher.settings_["n_epochs"], hasher.settings_["backbone_lr_scale"]) == (n_epochs, scale)
 
 

@@ -279,7 +279,7 @@ class DeepHasher(BaseHasher):
                 _warn_without_pairs(relevance)
             self._check_options()
             if is_first:
-                self._resolve_defaults(X, relevance)
+                self._resolve_defaults(X)
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
@@ -409,7 +409,7 @@ class DeepHasher(BaseHasher):
 
     # --- resolve defaults
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
+    def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine import count_batches
         from skhash.engine.networks import is_pretrained
 

@@ -128,11 +128,10 @@ class RelevanceMixin:
 
         return TALRObjective()
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
+    def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine.data import ArraySubset
 
-        samples = ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X
-        super()._resolve_defaults(samples, relevance)  # type: ignore[misc]
+        super()._resolve_defaults(ArraySubset(X, np.arange(self.n_labeled_)) if self._supervised else X)  # type: ignore[misc]
 
     def _hold_out(self, X: Any, relevance: Any, order: np.random.Generator) -> EarlyStopping:
         return HeldOutRelevance(X, relevance, self.validation_fraction, order, self.n_iter_no_change)

@@ -136,8 +136,8 @@ class PrefixesMixin:
                 f"`prefixes` must be ascending numbers of bits below {most}, {bits}. Got {self.prefixes} instead."
             )
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
-        super()._resolve_defaults(X, relevance)  # type: ignore[misc]
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)  # type: ignore[misc]
         self._fixed["prefixes"] = self.prefixes
 
     def _cut(self, nbits: int) -> None:

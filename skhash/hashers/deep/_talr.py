@@ -133,6 +133,15 @@ def soft_metric(H: RelevanceHistogram, objective: str, relaxation: str = "exact"
 MIN_CLASSES = 16  # of a batch of whole classes; with fewer, a batch has too few others (experiments/few_relevant.py)
 
 
+def batches_of_classes(
+    classes: npt.NDArray[np.unsignedinteger[Any]], n_batches: int, rng: np.random.Generator
+) -> list[npt.NDArray[np.int64]]:
+    """Batches in which the samples of a class stay together, classes and samples in random order."""
+    order = rng.permutation(len(classes))
+    places = rng.permutation(int(classes.max()) + 1)[classes[order]]
+    return np.array_split(order[np.argsort(places, kind="stable")], n_batches)
+
+
 class TALRObjective(HistogramObjective):
     """One minus the mean metric of the samples of a batch, each of which ranks the others; mean over all lengths."""
 
@@ -159,9 +168,7 @@ class TALRObjective(HistogramObjective):
         most = min(n_batches, len(X) / n_batches / MIN_CLASSES)
         if classes is None or np.median(np.bincount(classes)[classes]) > most:
             return super().batches(encoder, X, relevance, n_batches, rng)
-        order = rng.permutation(len(classes))
-        places = rng.permutation(int(classes.max()) + 1)[classes[order]]
-        return np.array_split(order[np.argsort(places, kind="stable")], n_batches)
+        return batches_of_classes(classes, n_batches, rng)
 
     def _differentiate(
         self, outputs: npt.NDArray[np.float32], relevance: Relevance

@@ -32,7 +32,6 @@ from sklearn.callback import with_callbacks
 
 from skhash._compat import Interval, StrOptions, fit_context
 from skhash._validation import FAR, OPTIONAL, VECTOR_METRICS, VectorMetric, check_queries, evenly_spaced
-from skhash.affinity import Relevance
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.reconstruction import MAX_GROUP_SIZE, QueryFunction, Reconstruction, ReconstructionFunction
@@ -449,8 +448,8 @@ class EmbeddingHasher(RelevanceMixin, PrefixesMixin, DeepHasher):
             fields["prefix_weight"], fields["prefix_bias"] = as_layer(weight / scale, bias)
         return ReconstructionFunction(mean=mean, scale=float(scale), **fields)
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
-        super()._resolve_defaults(X, relevance)
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)
         if self.input_dropout is None and "input_dropout" in self.settings_ and not self._supervised:
             self.settings_["input_dropout"] = 0.0
         if self.learning_rate is None and not self._supervised:

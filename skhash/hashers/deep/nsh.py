@@ -44,7 +44,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
 
 from skhash._compat import Interval, StrOptions
-from skhash.affinity import Relevance
 from skhash.hashers.deep._base import DeepHasher
 from skhash.hashers.deep._parameters import (
     SharedParameters,
@@ -199,8 +198,8 @@ class NSHHasher(DeepHasher):
         self.query_view = query_view
         self.own_view_weight = own_view_weight
 
-    def _resolve_defaults(self, X: Any, relevance: Relevance | None) -> None:
-        super()._resolve_defaults(X, relevance)
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)
         self.settings_ |= self._with_given_values({"own_view": "first" if callable(self.augment) else "sorted"})
 
     def _objective(self) -> "Objective":
