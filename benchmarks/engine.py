@@ -15,8 +15,8 @@ from skhash._threads import one_thread
 from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer
 from skhash.engine.runtime import seeded
-from skhash.hashers.deep._hashnet import HashNetObjective
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep.hashnet import HashNetObjective
+from skhash.hashers.deep.talr import TALRObjective
 
 CPU = torch.device("cpu")
 N_SAMPLES, N_FEATURES, NBITS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 5120, 512, 32, 256, 0.01, 10

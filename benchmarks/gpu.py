@@ -25,9 +25,9 @@ from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer
 from skhash.engine.augment import corrupt
 from skhash.engine.runtime import seeded
-from skhash.hashers.deep._hashnet import HashNetObjective
-from skhash.hashers.deep._nsh import NSHObjective
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep.hashnet import HashNetObjective
+from skhash.hashers.deep.nsh import NSHObjective
+from skhash.hashers.deep.talr import TALRObjective
 from skhash.metrics import average_precision, relevance_histogram
 from skhash.neighbors import HammingNeighbors
 

@@ -15,7 +15,7 @@ import torch
 from skhash._threads import one_thread
 from skhash.affinity import Relevance
 from skhash.engine import Encoder, Schedule, Trainer
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep.talr import TALRObjective
 from skhash.metrics import average_precision, ndcg, relevance_histogram
 
 N_FEATURES, N_CLASSES, N_STEPS, N_REPEATS = 512, 10, 10, 7

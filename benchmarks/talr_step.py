@@ -17,8 +17,8 @@ import torch
 from skhash._threads import one_thread
 from skhash.affinity import Relevance
 from skhash.engine import Encoder
-from skhash.hashers.deep import _objectives
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep import HistogramObjective
+from skhash.hashers.deep.talr import TALRObjective
 from skhash.metrics.histogram import RelevanceHistogram
 
 BATCH, NBITS, N_FEATURES = 256, 64, 512
@@ -76,9 +76,9 @@ def test_ratio(step, monkeypatch, capsys):
         return loss, gradient, {alone: best_time(step, alone) for alone in (True, False)}
 
     loss, gradient, compiled = measure()
-    monkeypatch.setattr(TALRObjective, "ranking_loss", _objectives.HistogramObjective.ranking_loss)
+    monkeypatch.setattr(TALRObjective, "ranking_loss", HistogramObjective.ranking_loss)
     scatter_loss, scatter_gradient, scatter = measure()
-    monkeypatch.setattr(_objectives, "soft_histogram", dense_histogram)
+    monkeypatch.setattr("skhash.metrics.soft_histogram.soft_histogram", dense_histogram)
     dense_loss, dense_gradient, dense = measure()
     with capsys.disabled():
         for alone, threads in ((True, "one thread"), (False, f"{torch.get_num_threads()} threads")):

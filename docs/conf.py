@@ -96,7 +96,6 @@ numpydoc_validation_exclude = {
     r"functions\.HashFunction$",  # is a protocol
     r"QueryFunction$",  # has the parameters of DenseFunction
     r"affinity\.Relevance$",  # is made by `of` and `between`
-    r"engine\.Objective$",  # has the parameters of torch.nn.Module
     r"Protocol\.draw_\w+$",  # functions that are fields
     # dataclasses that the example of a function returns
     r"comparison\.(\w+\.)?(Candidate|Difference|Plan|Progress|Provenance|Record|Result|Step)(\.\w+)?$",

@@ -26,7 +26,7 @@ from sklearn.preprocessing import normalize
 from skhash import TALRHasher
 from skhash.comparison import mean_and_spread
 from skhash.engine import Objective
-from skhash.hashers.deep._talr import TALRObjective, batches_of_classes
+from skhash.hashers.deep.talr import TALRObjective, batches_of_classes
 from skhash.metrics import average_precision, recall, relevance_histogram
 
 NBITS, N_PAIRS, N_QUERIES, N_ITEMS, N_CLUSTERED = 64, 3500, 1000, 20_000, 6000

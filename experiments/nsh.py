@@ -39,7 +39,7 @@ from skhash._threads import one_thread
 from skhash.comparison import evaluate_hasher
 from skhash.datasets import load_dataset
 from skhash.engine import Encoder
-from skhash.hashers.deep._nsh import NSHObjective
+from skhash.hashers.deep.nsh import NSHObjective
 
 NBITS = 32
 #: name, data set, variants

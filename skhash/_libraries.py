@@ -1,9 +1,28 @@
-"""Optional libraries, imported where they are needed."""
+"""Libraries that are imported when they are needed: torch at its first use, and optional ones."""
 
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+
+class _Library:
+    """A module that is imported at the first use of a name in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._module is None:
+            self._module = import_module(self._name)  # waits, under Python's lock, for a thread that is importing it
+        return getattr(self._module, name)
+
+
+if TYPE_CHECKING:
+    import torch as torch
+else:
+    torch = _Library("torch")
 
 
 def library(module: str, package: str, needed_by: str) -> Any:

@@ -168,7 +168,7 @@ def on_device(trainer, device):
     parts = trainer.encoder, trainer.objective, trainer.X, trainer.relevance, trainer.schedule
     moved = Trainer(*parts, np.random.default_rng(0), torch.device(device), trainer.augment)
     moved.encoder.train()
-    moved.objective.train()
+    moved.trained.train()
     moved.objective.start_stage(0, trainer.schedule.n_stages)
     return moved
 

@@ -46,7 +46,7 @@ class Gradients:
         def train_step(trainer, indices):
             loss = self.original(trainer, indices)
             if not self.values:
-                parameters = [*trainer.encoder.named_parameters(), *trainer.objective.named_parameters()]
+                parameters = [*trainer.encoder.named_parameters(), *trainer.trained.named_parameters()]
                 self.values = {name: p.grad.numpy().copy() for name, p in parameters} | {"loss": np.array(float(loss))}
             return loss
 

@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str] | None] = {
 }
 WITHOUT_ENGINE = {"hashers.ranking_lists", "hashers.shallow", "hashers.structhash"}
 #: modules that import a class by a dotted name which is no constant: the registry's, or one of their own room
-IMPORT_BY_NAME = {"registry", "_libraries", "__init__", "engine", "hashers.deep", "displays", "cli"}
+IMPORT_BY_NAME = {"registry", "_libraries", "__init__", "engine", "displays", "cli"}
 modules = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -201,6 +201,8 @@ LOADS = {
     "import skhash.metrics": HEAVY | {"scipy.stats"},
     LOAD: HEAVY | {"sklearn.decomposition", "skhash.neighbors"},
     "from skhash import ITQHasher": HEAVY,
+    "from skhash.hashers.deep import *": HEAVY,
+    "from skhash import TALRHasher, CSQHasher, NSHHasher, TBHHasher, CIBHashHasher": HEAVY,
     "import skhash.displays": HEAVY,
     "from skhash.displays import *": HEAVY,
     "import skhash.comparison": HEAVY,

@@ -10,7 +10,9 @@ both as means: over the pairs of different samples of a batch, and over its entr
 As in the paper, m = 2b.
 """
 
-import torch
+from __future__ import annotations
+
+from skhash._libraries import torch
 from skhash.affinity import Relevance
 from skhash.engine import Objective
 from skhash.hashers.deep import QuantizedDeepHasher, QuantizedObjective

@@ -1,11 +1,11 @@
 """Augmentation: random versions of a batch. Those of images need kornia."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from skhash._libraries import library
+from skhash._libraries import library, torch
 from skhash.engine.data import unit_of
 
 

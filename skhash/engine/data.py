@@ -1,12 +1,17 @@
 """Samples of any kind, read by index: arrays, memmaps, torch datasets of (sample, target) pairs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.utils.data import Dataset
+
+from skhash._libraries import torch
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
 
 
 class DatasetArray:

@@ -1,18 +1,22 @@
 """The interface between the engine and a method: the loss of one batch."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import nn
 
-from skhash.engine.encoder import Encoder
+from skhash._libraries import torch
+
+if TYPE_CHECKING:
+    from skhash.engine.encoder import Encoder
 
 
-class Objective(nn.Module):
-    """The loss of a method. It is a module, so that its own parameters are trained and saved with it.
+class Objective:
+    """The loss of a method. A subclass may derive from :class:`torch.nn.Module`, too: then all of it is trained.
 
     Attributes
     ----------
@@ -31,9 +35,27 @@ class Objective(nn.Module):
     ...         return -encoder(X).abs().mean()
     >>> Spread()(torch.nn.Identity(), torch.tensor([[1.0, -3.0]]), None, np.array([0]))
     tensor(-2.)
+
+    A classifier that is trained with the encoder:
+
+    >>> class Classify(Objective):
+    ...     def __init__(self, nbits, n_classes):
+    ...         self.trained["classifier"] = torch.nn.Linear(nbits, n_classes)
+    ...
+    ...     def forward(self, encoder, X, relevance, indices):
+    ...         logits = self.trained["classifier"](encoder(X))
+    ...         labels = torch.from_numpy(relevance.classes.astype(int))
+    ...         return torch.nn.functional.cross_entropy(logits, labels)
+    >>> [name for name, _ in Classify(2, 3).trained.named_parameters()]
+    ['classifier.weight', 'classifier.bias']
     """
 
     loss_and_gradient: Callable[[Any, Any], tuple[float, npt.NDArray[np.float32]]] | None = None
+
+    @cached_property
+    def trained(self) -> torch.nn.ModuleDict:
+        """Modules that are trained with the encoder and stored in checkpoints, by name; empty at first."""
+        return torch.nn.ModuleDict()
 
     def start_stage(self, stage: int, n_stages: int) -> None:
         """Prepare a stage of a method that learns by continuation. The default does nothing.
@@ -71,6 +93,12 @@ class Objective(nn.Module):
             whose sizes differ by at most one.
         """
         return np.array_split(rng.permutation(len(X)), n_batches)
+
+    def __call__(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Any, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :meth:`forward`."""
+        return self.forward(encoder, X, relevance, indices)
 
     def forward(
         self, encoder: Encoder, X: torch.Tensor, relevance: Any, indices: npt.NDArray[np.int64]

@@ -165,11 +165,11 @@ class Trainer:
         for factor, parameter in zip(factors, encoder.backbone.parameters(), strict=True):
             parameter.requires_grad_(parameter.requires_grad and factor > 0)
         self._is_frozen = bool(factors) and not any(factors)
-        self.encoder, self.objective = encoder.to(device), objective.to(device)
+        self.encoder, self.objective, self.trained = encoder.to(device), objective, _trained_with(objective).to(device)
         self.X = X
         self.relevance = relevance
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
-        self.optimizer = _build_optimizer(encoder, objective, schedule)
+        self.optimizer = _build_optimizer(encoder, self.trained, schedule)
         self.n_batches = count_batches(len(X), schedule.batch_size)
         n_steps = schedule.n_epochs * self.n_batches
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
@@ -197,7 +197,7 @@ class Trainer:
         self.objective.start_stage(stage, self.schedule.n_stages)
         batches = self.objective.batches(self.encoder, self.X, self.relevance, self.n_batches, self.rng)
         self.encoder.train()
-        self.objective.train()
+        self.trained.train()
         if self._is_frozen:
             self.encoder.backbone.eval()  # its running statistics are frozen, too
         total: torch.Tensor | float = 0.0
@@ -267,7 +267,7 @@ class Trainer:
         return {
             "n_epochs_done": self.n_epochs_done,
             "encoder": self.encoder.state_dict(),
-            "objective": self.objective.state_dict(),
+            "objective": self.trained.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "order": self.rng.bit_generator.state,
@@ -284,7 +284,7 @@ class Trainer:
         """
         self.n_epochs_done = state["n_epochs_done"]
         self.encoder.load_state_dict(state["encoder"])
-        self.objective.load_state_dict(state["objective"])
+        self.trained.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
@@ -320,9 +320,24 @@ def count_batches(n_samples: int, batch_size: int) -> int:
     return max(1, (2 * n_samples + batch_size) // (2 * batch_size))
 
 
-def _build_optimizer(encoder: Encoder, objective: Objective, schedule: Schedule) -> torch.optim.Optimizer:
+def _trained_with(objective: Objective) -> nn.Module:
+    """Module of what an objective trains beside the encoder: itself if it is a module, else its `trained`."""
+    if isinstance(objective, nn.Module):
+        return objective
+    for name, value in vars(objective).items():
+        # whoever knows torch expects that it is trained
+        if name != "trained" and isinstance(value, nn.Module | nn.Parameter):
+            kind = type(objective).__name__
+            raise TypeError(
+                f"`{name}` of {kind} must not be a {type(value).__name__}, which would not be trained. Set "
+                f"self.trained[{name!r}] to a module instead, or let {kind} derive from torch.nn.Module as well."
+            )
+    return objective.trained
+
+
+def _build_optimizer(encoder: Encoder, trained: nn.Module, schedule: Schedule) -> torch.optim.Optimizer:
     chosen: dict[tuple[nn.Module, float, bool], list[nn.Parameter]] = {}
-    for module in (*encoder.children(), objective):
+    for module in (*encoder.children(), trained):
         for name, parameter in module.named_parameters():
             factor = schedule.factor(name) if module is encoder.backbone else 1.0
             if parameter.requires_grad:
@@ -439,7 +454,7 @@ def is_by_hand(encoder: Encoder, objective: Objective, augment: Any) -> bool:
     """Whether :class:`LinearStep` suits: a linear encoder on the CPU, a known derivative, one process, no `augment`."""
     layers = encoder.backbone, encoder.norm
     is_linear = type(encoder) is Encoder and all(type(layer) is nn.Identity for layer in layers)
-    is_alone = n_processes() == 1 and next(objective.parameters(), None) is None
+    is_alone = n_processes() == 1 and next(_trained_with(objective).parameters(), None) is None
     is_on_cpu = encoder.mean.device.type == "cpu"
     return is_linear and is_on_cpu and is_alone and augment is None and objective.loss_and_gradient is not None
 
@@ -454,11 +469,11 @@ def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.T
 
 
 class _Step(nn.Module):
-    """Encoder and objective as one module."""
+    """Encoder and objective as one module, with all that is trained."""
 
     def __init__(self, encoder: Encoder, objective: Objective) -> None:
         super().__init__()
-        self.encoder, self.objective = encoder, objective
+        self.encoder, self.objective, self.trained = encoder, objective, _trained_with(objective)
 
     def forward(self, X: torch.Tensor, relevance: Any, indices: Any) -> torch.Tensor:
         loss: torch.Tensor = self.objective(self.encoder, X, relevance, indices)

@@ -19,8 +19,8 @@ from skhash.engine.training import is_by_hand, stepper
 CPU = torch.device("cpu")
 
 
-class Recorder(Objective):
-    """Pull the activations to a learned center, and record what each step sees."""
+class Recorder(Objective, nn.Module):
+    """An objective that is a module: pull the activations to a learned center, and record what each step sees."""
 
     def __init__(self):
         super().__init__()
@@ -169,6 +169,49 @@ def test_an_objective_says_what_it_must():
         objective(nn.Identity(), torch.zeros(2, 1), None, np.arange(2))
 
 
+class Shifted(Objective):
+    """Pull activations, which a trained module shifts, to 0."""
+
+    def __init__(self):
+        with seeded(0, CPU):
+            self.trained["shift"] = nn.Linear(3, 3)
+
+    def forward(self, encoder, X, relevance, indices):
+        return self.trained["shift"](encoder(X)).square().mean()
+
+
+class ShiftedModule(Objective, nn.Module):
+    """The same as a module."""
+
+    def __init__(self):
+        super().__init__()
+        with seeded(0, CPU):
+            self.shift = nn.Linear(3, 3)
+
+    def forward(self, encoder, X, relevance, indices):
+        return self.shift(encoder(X)).square().mean()
+
+
+def test_what_is_trained_is_that_of_a_module():
+    runs = [train(objective=objective, weight_decay=0.3) for objective in (Shifted(), ShiftedModule())]
+    (first, encoder, losses), (module, other, expected) = runs
+    assert losses == expected
+    assert_array_equal(encoder.hash.weight.detach(), other.hash.weight.detach())
+    assert_array_equal(first.trained["shift"].weight.detach(), module.shift.weight.detach())
+    with seeded(0, CPU):
+        assert (first.trained["shift"].weight != nn.Linear(3, 3).weight).any()
+
+
+@pytest.mark.parametrize(
+    "value", [nn.Parameter(torch.zeros(3)), nn.Linear(3, 1)], ids=lambda value: type(value).__name__
+)
+def test_what_would_not_be_trained_is_refused(value):
+    objective = Squares()
+    objective.center = value
+    with pytest.raises(TypeError, match=r"`center` of Squares must not be a \w+, .* self.trained\['center'\]"):
+        train(objective=objective)
+
+
 def test_weights_that_the_last_step_makes_infinite():
     with pytest.raises(FloatingPointError, match=r"weights must be finite. Got NaN or infinity in epoch 1. Lower"):
         train(n=10, n_epochs=1, learning_rate=3e38, optimizer="sgd")
@@ -245,10 +288,9 @@ def test_a_checkpoint_continues_by_hand():
     assert torch.equal(whole.encoder.hash.weight, again.encoder.hash.weight)
 
 
-class WithParameter(SquaresByHand):
+class WithModule(SquaresByHand):
     def __init__(self):
-        super().__init__()
-        self.center = nn.Parameter(torch.zeros(3))
+        self.trained["shift"] = nn.Linear(3, 3)
 
 
 class OtherEncoder(Encoder):
@@ -260,7 +302,7 @@ class OtherEncoder(Encoder):
     [
         (Encoder(4, 3), SquaresByHand(), None, True),
         (Encoder(4, 3), Squares(), None, False),
-        (Encoder(4, 3), WithParameter(), None, False),
+        (Encoder(4, 3), WithModule(), None, False),
         (Encoder(4, 3), SquaresByHand(), torch.sin, False),
         (Encoder(4, 3, "mlp"), SquaresByHand(), None, False),
         (Encoder(4, 3, nn.Linear(4, 4)), SquaresByHand(), None, False),

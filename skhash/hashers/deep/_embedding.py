@@ -151,7 +151,6 @@ class EmbeddingObjective(Objective):
     """
 
     def __init__(self, scores: QueryScores, temperature: float = 0.25, n_items: float = math.inf) -> None:
-        super().__init__()
         self.scores, self.temperature, self.n_items = scores, temperature, n_items
         self.held_out = np.empty(0, np.int64)
         self.items: ItemTerms | None = None  # of all training samples, if training does not change them

@@ -20,22 +20,23 @@ Methods with codes of -1 and 1 in their loss pass the gradient straight through 
 and their loss is a function of the counts (:mod:`skhash.metrics.soft_histogram`).
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn.functional import cross_entropy, normalize, softplus
 
+from skhash._libraries import torch
 from skhash._validation import as_count_or_none
 from skhash.affinity import Relevance
-from skhash.engine import Encoder, Objective
+from skhash.engine import Objective
 from skhash.engine.augment import corrupt, moco_v2
-from skhash.hashers.deep._parameters import (
-    Augmentation,
-)
+from skhash.hashers.deep._parameters import Augmentation
 from skhash.metrics import RelevanceHistogram
-from skhash.metrics.soft_histogram import soft_histogram
+
+if TYPE_CHECKING:
+    from skhash.engine import Encoder
 
 
 def sign(h: torch.Tensor) -> torch.Tensor:
@@ -134,7 +135,7 @@ def pairwise_loss(
     weights = np.ones(similar.shape) if weights is None else weights
     pairs = torch.from_numpy(weights * ~np.eye(len(similar), dtype=bool)).to(u.device, u.dtype)
     products = scale * (u @ u.T)
-    losses = softplus(products) - torch.where(torch.from_numpy(similar).to(u.device), products, 0.0)
+    losses = torch.nn.functional.softplus(products) - torch.where(torch.from_numpy(similar).to(u.device), products, 0.0)
     return (pairs * losses).sum() / pairs.sum()
 
 
@@ -159,7 +160,6 @@ class QuantizedObjective(Objective):
     """
 
     def __init__(self, quantization_weight: float) -> None:
-        super().__init__()
         self.quantization_weight = quantization_weight
 
     def forward(
@@ -257,7 +257,6 @@ class HistogramObjective(Objective):
     """
 
     def __init__(self, alpha: float = 1.0, n_bins: int | None = None, graded: bool = False) -> None:
-        super().__init__()
         self.alpha, self.graded = alpha, graded
         self.n_bins = as_count_or_none(n_bins, "n_bins")
 
@@ -287,6 +286,8 @@ class HistogramObjective(Objective):
         tensor of shape ()
             The loss.
         """
+        from skhash.metrics.soft_histogram import soft_histogram  # imports torch
+
         nbits = phi.shape[1]
         distances = nbits / 2 - (phi / 2) @ phi.T
         index = torch.from_numpy(level_index.astype(np.int64)).to(distances.device)
@@ -354,9 +355,10 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
     >>> nt_xent(views, views, temperature=1.0)  # ln(1 + 2 / e)
     tensor(0.5514)
     """
-    views = normalize(torch.cat([first, second]), dim=1, eps=1e-3)
+    views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1, eps=1e-3)
     logits = (views @ views.T / temperature).fill_diagonal_(-torch.inf)
-    return cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))
+    own = torch.arange(len(views), device=views.device).roll(len(first))
+    return torch.nn.functional.cross_entropy(logits, own)
 
 
 def batch_labels(relevance: Relevance, classes: npt.NDArray[Any], activations: torch.Tensor) -> torch.Tensor:

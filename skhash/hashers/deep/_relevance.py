@@ -124,7 +124,7 @@ class RelevanceMixin:
         return f"{kind}, relevance" if self._supervised else kind
 
     def _objective(self) -> "Objective":
-        from skhash.hashers.deep._talr import TALRObjective
+        from skhash.hashers.deep.talr import TALRObjective
 
         return TALRObjective()
 

@@ -18,12 +18,27 @@ of the N activations of the batch to its code:
 This is the gradient, straight through b, of J = L + gamma/2 mean (u - b)^2. New samples are hashed by sign(u).
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from __future__ import annotations
 
+from typing import ClassVar
+
+from skhash._libraries import torch
+from skhash.engine import Objective
 from skhash.hashers.deep._shared import QuantizedDeepHasher
+from skhash.hashers.deep.greedyhash_unsupervised import CosineObjective
 
-if TYPE_CHECKING:
-    from skhash.engine import Objective
+
+class BiHalfObjective(CosineObjective):
+    """Squared differences of the cosines of balanced codes and of samples, and a penalty of the activations."""
+
+    def binarize(self, u: torch.Tensor) -> torch.Tensor:
+        """Balanced codes: each bit is 1 for the half of the batch with the largest activations, and else -1."""
+        ranks = u.argsort(dim=0, descending=True, stable=True).argsort(dim=0)
+        return torch.where(2 * ranks < len(u), 1.0, -1.0)
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Half of the mean squared distance of the activations from their codes."""
+        return torch.square(excess).mean() / 2
 
 
 class BiHalfHasher(QuantizedDeepHasher):
@@ -77,7 +92,5 @@ class BiHalfHasher(QuantizedDeepHasher):
     _recipes = {"linear": (6000, 64, 0.001, 3.0, 6.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
     _of_module: ClassVar = {}
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._bihalf import BiHalfObjective
-
+    def _objective(self) -> Objective:
         return BiHalfObjective(self.settings_["quantization_weight"])

@@ -18,17 +18,47 @@ D bounds what a code tells of its own view beyond the other one: the information
 both of its arguments.
 """
 
+from __future__ import annotations
+
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
+import numpy as np
+import numpy.typing as npt
+
 from skhash._compat import Interval, StrOptions
+from skhash._libraries import torch
+from skhash.engine import Objective
+from skhash.engine.augment import two_views
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._objectives import bernoulli_sign, nt_xent, view_maker
+from skhash.hashers.deep._parameters import Augmentation, SharedParameters
 
 if TYPE_CHECKING:
-    from skhash.engine import Objective
+    from skhash.engine import Encoder
+
+
+def _symmetric_kl(f: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """Mean of 1/2 [ KL(p || q) + KL(q || p) ] over the samples, in nats, for independent bits with logits f and g."""
+    return ((torch.sigmoid(f) - torch.sigmoid(g)) * (f - g)).sum(1).mean() / 2
+
+
+class CIBHashObjective(Objective):
+    """NT-Xent of the random codes of two views, and the divergence of their distributions."""
+
+    def __init__(self, augment: Augmentation, temperature: float = 0.7, kl_weight: float = 0.1) -> None:
+        self.two_views = partial(two_views, augment)  # `augment` may be a module of the user, which is not trained
+        self.temperature, self.kl_weight = temperature, kl_weight
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        logits = encoder(torch.cat(self.two_views(X)))
+        first, second = bernoulli_sign(logits).chunk(2)
+        contrast = nt_xent(first, second, self.temperature)
+        return contrast + self.kl_weight * _symmetric_kl(*logits.chunk(2))
 
 
 class CIBHashHasher(DeepHasher):
@@ -124,10 +154,7 @@ class CIBHashHasher(DeepHasher):
         self.temperature = temperature
         self.kl_weight = kl_weight
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._cibhash import CIBHashObjective
-        from skhash.hashers.deep._objectives import view_maker
-
+    def _objective(self) -> Objective:
         return CIBHashObjective(view_maker(self.augment, self.input_shape_), self.temperature, self.kl_weight)
 
     def _augmentation(self) -> None:

@@ -15,19 +15,52 @@ classes. With up to 2 K classes some are the opposites of others. Otherwise each
 The paper takes the rows as they are, so that the first bit of all centers is the same. Here each row has a random sign.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import hadamard
 
+from skhash._libraries import torch
 from skhash._validation import Array
+from skhash.affinity import Relevance
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import batch_labels
 from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
 
 if TYPE_CHECKING:
-    from skhash.engine import Encoder, Objective
+    from skhash.engine import Encoder
 
 _N_TRIES = 100  # draws of a center that differs from all others
+
+
+class CSQObjective(Objective):
+    """Cross-entropy of bits and the centers of the labels, and a penalty of bits between 0 and 1."""
+
+    def __init__(self, quantization_weight: float, classes: npt.NDArray[Any], centers: npt.NDArray[np.int8]) -> None:
+        self.quantization_weight, self.classes, self.centers = quantization_weight, classes, centers
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        u = encoder(X)
+        labels = batch_labels(relevance, self.classes, u)
+        return self.central_loss(u, labels) + self.quantization_weight * self.penalty(u)
+
+    def central_loss(self, u: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Cross-entropy L_C; `labels` is the 0/1 matrix of labels."""
+        centers = torch.from_numpy(self.centers).to(labels)
+        bits = (1 + torch.sign(labels @ centers)) / 2
+        weights = labels.amax(1, keepdim=True).expand_as(u)
+        return torch.nn.functional.binary_cross_entropy_with_logits(u, bits, weights)
+
+    def penalty(self, u: torch.Tensor) -> torch.Tensor:
+        """Penalty L_Q."""
+        excess = torch.tanh(u / 2).abs() - 1  # 2 sigmoid(u) - 1 = tanh(u / 2)
+        return torch.log(torch.cosh(excess)).mean()
 
 
 def _draw_centers(n_centers: int, nbits: int, rng: np.random.RandomState) -> npt.NDArray[np.int8]:
@@ -98,10 +131,8 @@ class CSQHasher(LabelsMixin, QuantizedDeepHasher):
     class_codes_: Annotated[npt.NDArray[np.int8], Array("n_classes nbits", "i", minimum=-1)]
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
+    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
         self.class_codes_ = _draw_centers(len(self.classes_), self.nbits, rng)
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._csq import CSQObjective
-
+    def _objective(self) -> Objective:
         return CSQObjective(self.settings_["quantization_weight"], self.classes_, self.class_codes_)

@@ -10,13 +10,28 @@ bimodal Laplacian prior of the activations, p(z) ~ exp(-| |z| - 1 | / epsilon), 
 here both as means: over the pairs of different samples of a batch, and over its entries.
 """
 
-from typing import TYPE_CHECKING, Unpack
+from __future__ import annotations
 
+import math
+from typing import Unpack
+
+from skhash._libraries import torch
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import PairwiseObjective
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
-if TYPE_CHECKING:
-    from skhash.engine import Objective
+
+class DHNObjective(PairwiseObjective):
+    """Mean pairwise cross-entropy of a batch, and the prior of its activations, weighted by lambda."""
+
+    def activate(self, f: torch.Tensor) -> torch.Tensor:
+        """Outputs of the encoder, squashed into (-1, 1)."""
+        return torch.tanh(f)
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Log cosh, without overflow."""
+        return excess + torch.nn.functional.softplus(-2 * excess) - math.log(2)
 
 
 class DHNHasher(QuantizedDeepHasher):
@@ -69,7 +84,5 @@ class DHNHasher(QuantizedDeepHasher):
     ) -> None:
         super().__init__(nbits, quantization_weight=quantization_weight, **shared)
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._dhn import DHNObjective
-
+    def _objective(self) -> Objective:
         return DHNObjective(self.settings_["quantization_weight"])

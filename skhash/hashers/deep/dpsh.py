@@ -11,13 +11,14 @@ It is HashNet's likelihood with slope 1/2 and all pairs of one weight. HashNet m
 codes binary by continuation, DPSH by the penalty.
 """
 
-from typing import TYPE_CHECKING, Unpack
+from __future__ import annotations
 
+from typing import Unpack
+
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import PairwiseObjective
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
-
-if TYPE_CHECKING:
-    from skhash.engine import Objective
 
 
 class DPSHHasher(QuantizedDeepHasher):
@@ -73,7 +74,5 @@ class DPSHHasher(QuantizedDeepHasher):
     ) -> None:
         super().__init__(nbits, quantization_weight=quantization_weight, **shared)
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._objectives import PairwiseObjective
-
+    def _objective(self) -> Objective:
         return PairwiseObjective(self.settings_["quantization_weight"])

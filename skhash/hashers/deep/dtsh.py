@@ -10,17 +10,43 @@ distance of the activations from their codes b_i = sign(u_i), is
 here both as means: over the triplets of a batch, and over its entries.
 """
 
+from __future__ import annotations
+
 from numbers import Real
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from skhash._compat import Interval
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash._libraries import torch
+from skhash.affinity import Relevance
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import QuantizedObjective
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
-if TYPE_CHECKING:
-    from skhash.engine import Objective
+_MAX_TRIPLETS = 2**22  # of a batch: the differences of theta take 16 MiB
+
+
+class DTSHObjective(QuantizedObjective):
+    """Mean likelihood of at most `max_triplets` triplets of a batch, and the squared penalty of its activations."""
+
+    def __init__(self, quantization_weight: float, margin: float, max_triplets: int = _MAX_TRIPLETS) -> None:
+        super().__init__(quantization_weight)
+        self.margin, self.max_triplets = margin, max_triplets
+
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
+        """Mean over triplets of softplus(margin - theta_qp + theta_qn), 0 without triplets."""
+        index, _ = relevance.levels()
+        similar = torch.from_numpy(index > 0).to(u.device)
+        query, positive = torch.nonzero(similar.clone().fill_diagonal_(False), as_tuple=True)
+        n_pairs = max(1, self.max_triplets // len(u))
+        if len(query) > n_pairs:
+            drawn = torch.randperm(len(query))[:n_pairs].to(u.device)
+            query, positive = query[drawn], positive[drawn]
+        theta = u @ u.T / 2
+        # one row per pair (q, p), one column per sample n: triplets are not listed
+        losses = torch.nn.functional.softplus(self.margin - theta[query, positive][:, None] + theta[query])
+        valid = ~similar.fill_diagonal_(True)[query]
+        return torch.where(valid, losses, 0.0).sum() / valid.sum().clamp_min(1)
 
 
 class DTSHHasher(QuantizedDeepHasher):
@@ -88,8 +114,6 @@ class DTSHHasher(QuantizedDeepHasher):
         self.margin = margin
         self.quantization_weight = quantization_weight
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._dtsh import DTSHObjective
-
+    def _objective(self) -> Objective:
         margin = self.nbits / 2 if self.margin is None else self.margin
         return DTSHObjective(self.settings_["quantization_weight"], margin)

@@ -10,12 +10,38 @@ unchanged, dL/du = dL/db (eq. 8). The penalty keeps u near b, which justifies th
 is here the mean over the entries of a batch.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
+from typing import Any
+
+import numpy.typing as npt
+
+from skhash._libraries import torch
+from skhash.affinity import Relevance, SharedLabelsAffinity
+from skhash.engine import Objective
+from skhash.hashers.deep._objectives import QuantizedObjective, batch_labels, sign
 from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
 
-if TYPE_CHECKING:
-    from skhash.engine import Objective
+
+class GreedyHashObjective(QuantizedObjective):
+    """Cross-entropy of a linear classifier on the codes, and a penalty of the activations."""
+
+    def __init__(self, quantization_weight: float, nbits: int, classes: npt.NDArray[Any]) -> None:
+        super().__init__(quantization_weight)
+        self.classes = classes
+        self.trained["classifier"] = torch.nn.Linear(nbits, len(classes))
+
+    def data_loss(self, u: torch.Tensor, relevance: Relevance) -> torch.Tensor:
+        """Mean cross-entropy of the classifier on sign(u)."""
+        logits = self.trained["classifier"](sign(u))
+        labels = batch_labels(relevance, self.classes, logits)
+        if isinstance(relevance.affinity, SharedLabelsAffinity):
+            return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+        return torch.nn.functional.cross_entropy(logits, labels)
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Cube of the absolute value."""
+        return excess.abs() ** 3
 
 
 class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
@@ -66,8 +92,6 @@ class GreedyHashHasher(LabelsMixin, QuantizedDeepHasher):
 
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 0.1), "deep": (1500, 256, 0.003, 0.1, 0.1)}
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._greedyhash import GreedyHashObjective
-
+    def _objective(self) -> Objective:
         weight = self.settings_["quantization_weight"]
         return GreedyHashObjective(weight, self.nbits, self.classes_)

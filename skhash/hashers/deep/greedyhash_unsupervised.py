@@ -12,12 +12,50 @@ The paper compares features of a network, which are not negative, as they are (m
 other sample of its batch.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from skhash._libraries import torch
+from skhash.engine import Objective
+from skhash.engine.data import unit_of
 from skhash.hashers.deep._shared import QuantizedDeepHasher
 
 if TYPE_CHECKING:
-    from skhash.engine import Objective
+    from skhash.engine import Encoder
+
+
+class CosineObjective(Objective):
+    """Squared differences of the cosines of codes and of samples, and a penalty of the activations."""
+
+    def __init__(self, quantization_weight: float) -> None:
+        self.quantization_weight = quantization_weight
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`; its gradient passes the codes unchanged."""
+        u = encoder(X)
+        excess = u - self.binarize(u).detach()
+        return self.cosine_loss(u - excess.detach(), X.flatten(1)) + self.quantization_weight * self.penalty(excess)
+
+    def cosine_loss(self, codes: torch.Tensor, samples: torch.Tensor) -> torch.Tensor:
+        """Mean squared difference of the cosines of all pairs of different samples."""
+        centered = samples - samples.mean(0)
+        centered = torch.nn.functional.normalize(centered / unit_of(centered))
+        squares = torch.square(codes @ codes.T / codes.shape[1] - (centered @ centered.T).to(codes))
+        return (squares.sum() - squares.diagonal().sum()) / max(len(codes) * (len(codes) - 1), 1)
+
+    def binarize(self, u: torch.Tensor) -> torch.Tensor:
+        """Signs of the activations, 1 for 0."""
+        return torch.where(u >= 0, 1.0, -1.0)
+
+    def penalty(self, excess: torch.Tensor) -> torch.Tensor:
+        """Mean cubed distance of the activations from their codes."""
+        return (excess.abs() ** 3).mean()
 
 
 class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
@@ -73,7 +111,5 @@ class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
     _of_module: ClassVar = {}
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._greedyhash_unsupervised import CosineObjective
-
+    def _objective(self) -> Objective:
         return CosineObjective(self.settings_["quantization_weight"])

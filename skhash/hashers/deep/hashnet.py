@@ -16,26 +16,91 @@ binary one, and the gap between J and the loss L of the binary codes closes. The
 stages is the sign itself and has no gradient; the others are trained.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from skhash._compat import Interval, StrOptions
+from skhash._libraries import torch
 from skhash._validation import evenly_spaced
+from skhash.affinity import Relevance, SharedLabelsAffinity
+from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._objectives import pairwise_loss
+from skhash.hashers.deep._parameters import SharedParameters
 
 if TYPE_CHECKING:
-    from skhash.engine import Objective, Trainer
-    from skhash.hashers.deep._hashnet import HashNetObjective
+    from skhash.engine import Encoder, Trainer
 
 # a * nbits, which is about 10 in the authors' code at 48 bits. With two hidden layers, a smaller value and more weight
 # decay also work for many classes and for few samples per class (experiments/defaults.py).
 _SCALES = {"linear": 10.0, "deep": 6.4}
 _N_MEASURED = 1024  # samples whose pairs measure the gap of a stage
+
+
+class HashNetObjective(Objective):
+    """The weighted pairwise likelihood of a batch, at the slope `betas[stage]` of each stage."""
+
+    def __init__(
+        self,
+        scale: float,
+        class_ratio: float | str = "batch",
+        similarity: str = "binary",
+        betas: Sequence[float] = (1.0,),
+    ) -> None:
+        self.scale = scale
+        self.class_ratio, self.similarity, self.betas = class_ratio, similarity, betas
+        self.beta = betas[0]
+
+    def start_stage(self, stage: int, n_stages: int) -> None:
+        """Take the slope beta of the stage."""
+        self.beta = self.betas[stage]
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        return self.likelihood(torch.tanh(self.beta * encoder(X)), relevance)
+
+    def likelihood(self, g: torch.Tensor, relevance: Relevance) -> torch.Tensor:
+        """Negative weighted log-likelihood of all pairs of different samples; `g` are codes in [-1, 1]."""
+        index, levels = relevance.levels()
+        similar = index > 0
+        ratio = 1.0  # of the weight of a similar pair over that of a dissimilar one
+        if not isinstance(self.class_ratio, str):
+            ratio = self.class_ratio
+        else:
+            n_pairs = similar.size - len(similar)
+            n_similar = np.count_nonzero(similar & ~np.eye(len(similar), dtype=bool))
+            if 0 < n_similar < n_pairs:  # weights have no effect if all pairs are of one kind
+                ratio = (n_pairs - n_similar) / n_similar
+        weights = np.where(similar, ratio, 1.0)
+        if self.similarity == "continuous":
+            weights[similar] *= _continuous_similarity(relevance, levels[index])[similar]
+        return pairwise_loss(g, similar, self.scale, weights)
+
+    def gap(self, z: torch.Tensor, relevance: Relevance) -> dict[str, float]:
+        """Losses of relaxed and of binary codes at this stage: J, L and J - L, from activations z."""
+        z = z.double()
+        relaxed = self.likelihood(torch.tanh(self.beta * z), relevance).item()
+        binary = self.likelihood(torch.where(z >= 0, 1.0, -1.0).double(), relevance).item()
+        losses = {"relaxed_loss": relaxed, "binary_loss": binary, "quantization_gap": relaxed - binary}
+        return {"beta": self.beta} | losses
+
+
+def _continuous_similarity(relevance: Relevance, levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Jaccard index of the label sets; for other affinities the level over the highest one."""
+    if not isinstance(relevance.affinity, SharedLabelsAffinity):
+        return np.asarray(levels / max(levels.max(), 1e-300))
+    labels = relevance.labels()
+    shared = labels @ labels.T
+    sizes = labels.sum(axis=1)
+    return np.asarray(shared / np.maximum(sizes[:, None] + sizes - shared, 1))
 
 
 class HashNetHasher(DeepHasher):
@@ -151,9 +216,7 @@ class HashNetHasher(DeepHasher):
         self.class_ratio = class_ratio
         self.similarity = similarity
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._hashnet import HashNetObjective
-
+    def _objective(self) -> Objective:
         scale = _SCALES[self._kind()] / self.nbits if self.scale is None else self.scale
         rising = np.linspace(0, 1, max(self.n_stages - 1, 1)) ** 2
         betas = (1 + (self.settings_["max_beta"] - 1) * rising).tolist()
@@ -164,12 +227,10 @@ class HashNetHasher(DeepHasher):
     def _n_stages(self) -> int:
         return self.n_stages
 
-    def _measure_stage(self, trainer: "Trainer") -> dict[str, Any]:
-        import torch
-
+    def _measure_stage(self, trainer: Trainer) -> dict[str, Any]:
         from skhash.hashers.deep._initial_maps import compute_activations
 
         chosen = evenly_spaced(len(trainer.X), _N_MEASURED)
         activations = torch.from_numpy(compute_activations(trainer.encoder, trainer.X[chosen])).to(trainer.device)
-        objective = cast("HashNetObjective", trainer.objective)
+        objective = cast(HashNetObjective, trainer.objective)
         return objective.gap(activations, trainer.relevance.take(chosen))

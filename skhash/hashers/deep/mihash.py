@@ -14,17 +14,42 @@ and the loss is -I, averaged over the samples that have both kinds. It is anothe
 the histogram that TALR, of the same authors, ranks.
 """
 
+from __future__ import annotations
+
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from skhash._compat import Interval
+from skhash._libraries import torch
+from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._objectives import HistogramObjective
+from skhash.hashers.deep._parameters import SharedParameters
+from skhash.metrics import RelevanceHistogram
+from skhash.metrics.ties import divide
 
-if TYPE_CHECKING:
-    from skhash.engine import Objective
+
+def _entropy(counts: torch.Tensor) -> torch.Tensor:
+    """Entropy of counts over axis 1; an empty bin has the gradient 0, not infinity."""
+    p = divide(counts, counts.sum(1, keepdim=True))
+    entropy: torch.Tensor = -torch.special.xlogy(p, torch.where(p > 1e-12, p, 1.0)).sum(1)
+    return entropy
+
+
+def _mutual_information(counts: torch.Tensor) -> torch.Tensor:
+    """Mutual information between distance and level, in nats, of counts (n_queries, n_bins, n_levels)."""
+    of_level = counts.sum(1)
+    shares: torch.Tensor = divide(of_level, of_level.sum(1, keepdim=True))
+    return _entropy(counts.sum(2)) - (shares * _entropy(counts)).sum(1)
+
+
+class MIHashObjective(HistogramObjective):
+    """Minus the mean mutual information of a batch."""
+
+    def loss(self, H: RelevanceHistogram) -> torch.Tensor:
+        """Minus the mean over the samples that have relevant and irrelevant ones."""
+        has_both: torch.Tensor = (H.counts.sum(1) > 0.5).all(1)
+        return -_mutual_information(H.counts).sum() / has_both.sum().clamp_min(1)
 
 
 class MIHashHasher(DeepHasher):
@@ -100,8 +125,6 @@ class MIHashHasher(DeepHasher):
         self.alpha = alpha
         self.n_bins = n_bins
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._mihash import MIHashObjective
-
+    def _objective(self) -> Objective:
         n_bins = max(self.nbits // 2, 1) if self.n_bins is None else self.n_bins
         return MIHashObjective(self.settings_["alpha"], n_bins)

@@ -17,6 +17,8 @@ The smallest sum of squared cosines breaks a tie, and then the smallest sum of c
 classes.
 """
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
@@ -24,17 +26,41 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._compat import Interval
+from skhash._libraries import torch
 from skhash._validation import Array
+from skhash.affinity import Relevance
+from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
-from skhash.hashers.deep._parameters import (
-    SharedParameters,
-)
+from skhash.hashers.deep._objectives import batch_labels
+from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import LabelsMixin
 
 if TYPE_CHECKING:
-    from skhash.engine import Encoder, Objective
+    from skhash.engine import Encoder
 
 _N_CANDIDATES = 5000  # random codes to choose from
+
+
+class OrthoHashObjective(Objective):
+    """Cross-entropy of the cosines of activations and class codes, less a margin for the labels of a sample."""
+
+    def __init__(self, classes: npt.NDArray[Any], codes: npt.NDArray[np.int8], scale: float, margin: float) -> None:
+        self.classes, self.codes, self.scale, self.margin = classes, codes, scale, margin
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: Relevance, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        u = encoder(X)
+        labels = batch_labels(relevance, self.classes, u)
+        logits = self.scale * (self.cosines(u) - self.margin * labels)
+        return torch.nn.functional.cross_entropy(logits, labels / labels.sum(1, keepdim=True).clamp(min=1))
+
+    def cosines(self, u: torch.Tensor) -> torch.Tensor:
+        """Cosines of activations and class codes, of shape (n, n_classes)."""
+        codes = torch.from_numpy(self.codes).to(u)
+        cosines: torch.Tensor = torch.nn.functional.normalize(u) @ codes.T / codes.shape[1] ** 0.5
+        return cosines
 
 
 def _draw_codes(n_codes: int, nbits: int, rng: np.random.RandomState) -> npt.NDArray[np.int8]:
@@ -130,11 +156,9 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
         self.scale = scale
         self.margin = margin
 
-    def _initialize(self, encoder: "Encoder", X: Any, rng: np.random.RandomState) -> None:
+    def _initialize(self, encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
         self.class_codes_ = _draw_codes(len(self.classes_), self.nbits, rng)
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._orthohash import OrthoHashObjective
-
+    def _objective(self) -> Objective:
         scale, margin = self.settings_["scale"], self.settings_["margin"]
         return OrthoHashObjective(self.classes_, self.class_codes_, scale, margin)

@@ -26,16 +26,74 @@ The critics minimize L_D and all else L, in the same step. One optimizer follows
 critics held constant in L, and b and z' in L_D. So each player sees only its own loss.
 """
 
+from __future__ import annotations
+
 import math
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+
+import numpy as np
+import numpy.typing as npt
 
 from skhash._compat import Interval
+from skhash._libraries import torch
+from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
+from skhash.hashers.deep._objectives import bernoulli_sign
 from skhash.hashers.deep._parameters import SharedParameters
 
 if TYPE_CHECKING:
-    from skhash.engine import Objective
+    from skhash.engine import Encoder
+
+
+def _similarity_graph(codes: torch.Tensor) -> torch.Tensor:
+    """Graph A of codes of -1 and 1: one minus the share of bits in which two samples differ."""
+    return (1 + codes @ codes.T / codes.shape[1]) / 2
+
+
+def _graph_convolution(graph: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    """D^-1/2 A D^-1/2 Z for a graph A (n, n) and rows Z (n, n_latent)."""
+    scale = torch.rsqrt(graph.sum(1, keepdim=True))
+    return scale * (graph @ (scale * Z))
+
+
+def _adversarial_loss(critic: Any, encoded: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+    """Sum of the losses of a bottleneck and of its critic, a linear layer; each holds the other constant."""
+    softplus = torch.nn.functional.softplus
+    judged = torch.nn.functional.linear(encoded, critic.weight.detach(), critic.bias.detach())
+    return softplus(-judged).mean() + softplus(-critic(prior)).mean() + softplus(critic(encoded.detach())).mean()
+
+
+class TBHObjective(Objective):
+    """Reconstruction through twin bottlenecks, and the adversarial losses of both."""
+
+    def __init__(
+        self, nbits: int, width: int, n_inputs: int, n_latent: int = 512, adversarial_weight: float = 0.1
+    ) -> None:
+        from skhash.engine.backbones import HIDDEN  # imports torch
+
+        nn = torch.nn
+        self.adversarial_weight = adversarial_weight
+        self.trained["latent"] = nn.Linear(width, n_latent)
+        self.trained["mix"] = nn.Linear(n_latent, n_latent, bias=False)
+        self.trained["decoder"] = nn.Sequential(nn.Linear(n_latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_inputs))
+        self.trained["bit_critic"], self.trained["latent_critic"] = nn.Linear(nbits, 1), nn.Linear(n_latent, 1)
+
+    def forward(
+        self, encoder: Encoder, X: torch.Tensor, relevance: None, indices: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Loss of one batch, see :class:`skhash.engine.Objective`."""
+        features = encoder.features(X)
+        codes = bernoulli_sign(encoder.head(features))
+        latents = torch.sigmoid(self.trained["latent"](features))
+        mixed = _graph_convolution(_similarity_graph(codes), self.trained["mix"](latents))
+        mixed = torch.sigmoid(torch.nn.functional.batch_norm(mixed, None, None, training=True))
+        errors = self.trained["decoder"](mixed) - ((X - encoder.mean) / encoder.scale).flatten(1)
+        reconstruction = torch.square(errors).sum(1).mean() / (2 * codes.shape[1])
+        fair, uniform = torch.rand_like(codes).round() * 2 - 1, torch.rand_like(mixed)
+        adversarial = _adversarial_loss(self.trained["bit_critic"], codes, fair)
+        adversarial = adversarial + _adversarial_loss(self.trained["latent_critic"], mixed, uniform)
+        return reconstruction + self.adversarial_weight * adversarial
 
 
 class TBHHasher(DeepHasher):
@@ -113,8 +171,6 @@ class TBHHasher(DeepHasher):
         self.n_latent = n_latent
         self.adversarial_weight = adversarial_weight
 
-    def _objective(self) -> "Objective":
-        from skhash.hashers.deep._tbh import TBHObjective
-
+    def _objective(self) -> Objective:
         n_inputs = math.prod(self.input_shape_)
         return TBHObjective(self.nbits, self._feature_width(), n_inputs, self.n_latent, self.adversarial_weight)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from skhash import CIBHashHasher
 from skhash.engine.runtime import seeded
 from skhash.hashers.deep import nt_xent
-from skhash.hashers.deep._cibhash import CIBHashObjective, _symmetric_kl
+from skhash.hashers.deep.cibhash import CIBHashObjective, _symmetric_kl
 
 
 def plain_kl(p, q):

@@ -30,8 +30,9 @@ from skhash.engine import Trainer
 @pytest.mark.parametrize("case", CASES)
 def test_the_loss_is_the_loop_over_classes(case):
     y, affinity, _ = case_of(case)
-    objective = objective_of(GreedyHashHasher, affinity, quantization_weight=0.3).double()
-    weight, bias = objective.classifier.weight.tolist(), objective.classifier.bias.tolist()
+    objective = objective_of(GreedyHashHasher, affinity, quantization_weight=0.3)
+    classifier = objective.trained["classifier"].double()
+    weight, bias = classifier.weight.tolist(), classifier.bias.tolist()
     u = 1.5 * draw(len(y), NBITS, seed=4)
     losses = []
     for row, target in zip(u.tolist(), y, strict=True):
@@ -48,7 +49,8 @@ def test_the_loss_is_the_loop_over_classes(case):
 @pytest.mark.parametrize("case", ["classes", "several labels"])
 def test_gradients_pass_the_sign(case):
     y, affinity, _ = case_of(case)
-    objective = objective_of(GreedyHashHasher, affinity, quantization_weight=0.0).double()
+    objective = objective_of(GreedyHashHasher, affinity, quantization_weight=0.0)
+    objective.trained.double()
     u = draw(len(y), NBITS, seed=6).requires_grad_()
     codes = torch.where(u >= 0, 1.0, -1.0).double().detach().requires_grad_()
     loss_of(objective, u, y, affinity).backward()
@@ -56,7 +58,7 @@ def test_gradients_pass_the_sign(case):
     # at a code the sign is the identity, so that there the gradients are those of the classifier
     loss = loss_of(objective, codes, y, affinity)
     torch.testing.assert_close(torch.autograd.grad(loss, codes)[0], through)
-    weights = tuple(objective.classifier.parameters())
+    weights = tuple(objective.trained.parameters())
     assert all((gradient != 0).any() for gradient in torch.autograd.grad(loss_of(objective, u, y, affinity), weights))
     penalized = objective_of(GreedyHashHasher, affinity, quantization_weight=1.0)
     assert torch.autograd.gradcheck(lambda u: penalized.penalty(u.abs() - 1).mean(), (u,))
@@ -104,7 +106,7 @@ def test_the_first_call_of_partial_fit_sees_every_class(digits):
     with patch.object(Trainer, "run_epoch", autospec=True, side_effect=Trainer.run_epoch) as run_epoch:
         hasher.partial_fit(digits.X[few], digits.y[few])
         hasher.partial_fit(digits.X[few][:100], digits.y[few][:100])
-    first, second = (call.args[0].objective.classifier.weight.detach() for call in run_epoch.call_args_list)
+    first, second = (call.args[0].objective.trained["classifier"].weight.detach() for call in run_epoch.call_args_list)
     assert 0 < (second - first).abs().max() < 0.1  # it goes on from where it was
     with pytest.raises(ValueError, match=r"`y` must hold classes of the first call.*\[7 8 9\]"):
         hasher.partial_fit(digits.X, digits.y)

@@ -17,8 +17,9 @@ from torch import nn
 from skhash import NSHHasher
 from skhash.engine.runtime import seeded
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.hashers.deep import _nsh
-from skhash.hashers.deep._nsh import (
+from skhash.hashers.deep import nsh
+from skhash.hashers.deep.nsh import (
+    _VARIANTS,
     NSHObjective,
     OwnViews,
     _count_found,
@@ -29,9 +30,7 @@ from skhash.hashers.deep._nsh import (
     _sorted_nce,
     _tied_levels,
     _weaken,
-    warn_if_not_found,
 )
-from skhash.hashers.deep.nsh import _VARIANTS
 from skhash.metrics import RetrievalScorer
 
 N_LATENT = 4
@@ -44,7 +43,8 @@ def make(variant="full", n=12, seed=0, **options):
     calls = iter(range(10**6))
     with seeded(seed, CPU):
         objective = NSHObjective(lambda X: views[next(calls) % 2], WIDTH, WIDTH, N_LATENT, variant=variant, **options)
-        return objective.double(), Head(mean=0.0, scale=1.0), views
+        objective.trained.double()
+        return objective, Head(mean=0.0, scale=1.0), views
 
 
 def loss_of(objective, encoder, X):
@@ -55,7 +55,7 @@ def views_of(objective, encoder, views):
     """Codes b and latents z of the two views, as plain arrays."""
     with torch.no_grad():
         h = [torch.tanh(encoder.head(view)).numpy() for view in views]
-        z = [objective.latent(view).numpy() for view in views]
+        z = [objective.trained["latent"](view).numpy() for view in views]
     return h, [np.where(a >= 0, 1, -1) for a in h], [unit(a) for a in z]
 
 
@@ -131,13 +131,15 @@ def test_equal_similarities_share_the_mean_of_their_items():
 
 def test_chunks_of_anchors_change_nothing(monkeypatch):
     losses, gradients = [], []
-    for bound in (_nsh._MAX_WEIGHTS, 200):  # 200: a few anchors at a time
-        monkeypatch.setattr(_nsh, "_MAX_WEIGHTS", bound)
+    for bound in (nsh._MAX_WEIGHTS, 200):  # 200: a few anchors at a time
+        monkeypatch.setattr(nsh, "_MAX_WEIGHTS", bound)
         objective, encoder, views = make()
         loss = loss_of(objective, encoder, views[0])
         loss.backward()
         losses.append(loss.item())
-        gradients.append(torch.cat([p.grad.flatten() for p in (*encoder.parameters(), *objective.parameters())]))
+        gradients.append(
+            torch.cat([p.grad.flatten() for p in (*encoder.parameters(), *objective.trained.parameters())])
+        )
     assert losses[0] == pytest.approx(losses[1], abs=1e-12)
     torch.testing.assert_close(*gradients)
 
@@ -181,7 +183,10 @@ def written_out(objective, encoder, views, query_view="anchor", m=2, tau_c=0.2, 
     """SortedNCE of a batch by eqs. 2 to 6, with the gradient of eq. 2, db / dh = 1."""
     h = [torch.tanh(encoder.head(view)) for view in views]
     b = [a + (torch.where(a >= 0, 1.0, -1.0) - a).detach() for a in h]
-    Z = [a / a.norm(dim=1, keepdim=True) for a in (b if objective.latent is None else map(objective.latent, views))]
+    Z = [
+        a / a.norm(dim=1, keepdim=True)
+        for a in (map(objective.trained["latent"], views) if "latent" in objective.trained else b)
+    ]
     S = eq_3_similarity(*b)
     P = eq_4_permutations(S if query_view == "items" else S.T, 1 / NBITS)
     return eq_6_sorted_nce(eq_5_sorted_latents(P, Z[0]), Z[1], m, tau_c, multi_label)
@@ -275,7 +280,7 @@ def test_gradients_of_the_smooth_parts():
 
     def smooth(distances, items, anchors):
         levels, counts = _tied_levels(distances, NBITS)
-        return _sorted_nce(_nsh._soft_cosines(levels, distances, items, anchors, 1.0), counts, 2)
+        return _sorted_nce(nsh._soft_cosines(levels, distances, items, anchors, 1.0), counts, 2)
 
     inputs = (distances, items.requires_grad_(), anchors.requires_grad_())
     assert torch.autograd.gradcheck(smooth, inputs, eps=1e-7, atol=1e-5)
@@ -287,7 +292,7 @@ def test_tied_items_at_rank_m_share_the_gradient():
     distances = torch.tensor([[1.0, 1.0, 1.0, 4.0]], dtype=torch.float64, requires_grad=True)
     levels, counts = _tied_levels(distances, NBITS)
     items = nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0], [1, 0], [0, 1]], dtype=torch.float64))
-    _sorted_nce(_nsh._soft_cosines(levels, distances, items, items[:1], 1.0), counts, 1).backward()
+    _sorted_nce(nsh._soft_cosines(levels, distances, items, items[:1], 1.0), counts, 1).backward()
     assert_allclose(distances.grad[0, :3], distances.grad[0, 0].expand(3))
     assert distances.grad[0, 0] != 0
 
@@ -311,7 +316,7 @@ def test_without_quantization_is_a_weight_of_zero():
 
 def test_decoding_learns_to_reconstruct():
     objective, encoder, views = make("decoding", quantization_weight=0.0)
-    parameters = [*encoder.parameters(), *objective.parameters()]
+    parameters = [*encoder.parameters(), *objective.trained.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=0.01)
     losses = []
     for _ in range(60):
@@ -320,7 +325,7 @@ def test_decoding_learns_to_reconstruct():
         losses[-1].backward()
         optimizer.step()
     assert losses[-1] < 0.5 * losses[0]
-    assert objective.latent.weight.grad.abs().sum() > 0
+    assert objective.trained["latent"].weight.grad.abs().sum() > 0
 
 
 # --- the hasher
@@ -430,9 +435,9 @@ def make_objective(**options):
     views = draw(12, WIDTH, seed=1), draw(12, WIDTH, seed=2)
     calls = iter(range(100))
     torch.manual_seed(0)
-    return NSHObjective(
-        lambda X: views[next(calls) % 2].repeat(len(X) // 12, 1), WIDTH, WIDTH, 4, **options
-    ).double(), views[0]
+    objective = NSHObjective(lambda X: views[next(calls) % 2].repeat(len(X) // 12, 1), WIDTH, WIDTH, 4, **options)
+    objective.trained.double()
+    return objective, views[0]
 
 
 def test_first_adds_the_loss_and_sorted_does_not():
@@ -485,20 +490,25 @@ def test_an_error_of_the_warning_loses_nothing(digits):
 def test_only_the_last_count_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_not_found([{"own_views_found": 0.1}, {"own_views_found": 0.9}, {"loss": 1.0}], stacklevel=1)
-        warn_if_not_found([{"loss": 1.0}], stacklevel=1)
-        warn_if_not_found([{"own_views_found": 0.8, "augment_strength": 0.3}], stacklevel=1)
+        for history in (
+            [{"own_views_found": 0.1}, {"own_views_found": 0.9}, {"loss": 1.0}],
+            [{"loss": 1.0}],
+            [{"own_views_found": 0.8, "augment_strength": 0.3}],
+        ):
+            hasher = NSHHasher()
+            hasher.history_ = history
+            hasher._warn_of_training(stacklevel=1)
 
 
 def test_strength_follows_the_share_of_own_views_found():
     own_views = OwnViews(torch.neg, first=True, weight=1.0)
     for n_far, bound in ((0, 1.0), (1, 0.1)):  # of ten own views: all of them, and 80 %, are found
         for n_steps in (1, 500):
-            before = own_views.strength.item()
+            before = own_views.state.strength.item()
             for _ in range(n_steps):
                 own_views.sort(1 - torch.eye(10) + torch.diag(torch.arange(10) < 2 * n_far) * 3, 1, 1.0)
-            assert (own_views.strength.item() > before) == (bound == 1)
-        assert own_views.strength.item() == pytest.approx(bound)
+            assert (own_views.state.strength.item() > before) == (bound == 1)
+        assert own_views.state.strength.item() == pytest.approx(bound)
 
 
 def test_weakened_views_lie_between_the_samples_and_their_views():

@@ -20,7 +20,7 @@ from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance, SharedLa
 from skhash.hashers.deep import soft_metric
 from skhash.hashers.deep._early_stopping import split_indices
 from skhash.hashers.deep._objectives import MAX_LEVELS, HistogramObjective
-from skhash.hashers.deep._talr import TALRObjective
+from skhash.hashers.deep.talr import TALRObjective
 from skhash.metrics import (
     RelevanceHistogram,
     RetrievalScorer,

@@ -12,7 +12,7 @@ from torch import nn
 from skhash import TBHHasher
 from skhash.engine.runtime import seeded
 from skhash.hashers.deep import bernoulli_sign
-from skhash.hashers.deep._tbh import TBHObjective, _adversarial_loss, _graph_convolution, _similarity_graph
+from skhash.hashers.deep.tbh import TBHObjective, _adversarial_loss, _graph_convolution, _similarity_graph
 
 N_LATENT = 4
 
@@ -74,7 +74,8 @@ def test_gradients_of_the_graph_convolution():
 def make(n=7, **options):
     """An objective, its encoder, samples, and what is drawn in a loss under seed 0: u, fair bits, uniform latents."""
     with seeded(0, CPU):
-        encoder, objective = Head(), TBHObjective(NBITS, WIDTH, WIDTH, N_LATENT, **options).double()
+        encoder, objective = Head(), TBHObjective(NBITS, WIDTH, WIDTH, N_LATENT, **options)
+        objective.trained.double()
     with seeded(0, CPU):
         drawn = [torch.rand(n, width, dtype=torch.float64) for width in (NBITS, NBITS, N_LATENT)]
     return objective, encoder, draw(n, WIDTH, seed=1), drawn
@@ -83,18 +84,21 @@ def make(n=7, **options):
 @pytest.mark.parametrize("adversarial_weight", [0.0, 0.7])
 def test_the_loss_is_the_double_loop(adversarial_weight):
     objective, encoder, X, (u, fair, uniform) = make(adversarial_weight=adversarial_weight)
-    x = [[(a - 0.5) / 2 for a in row] for row in X.tolist()]
+    trained, x = objective.trained, [[(a - 0.5) / 2 for a in row] for row in X.tolist()]
     p = [[sigmoid(a) for a in affine(encoder.hash, row)] for row in x]
     b = [[1.0 if a >= c else -1.0 for a, c in zip(*rows, strict=True)] for rows in zip(p, u.tolist(), strict=True)]
-    z = [[sigmoid(a) for a in affine(objective.latent, row)] for row in x]
-    mixed = plain_convolution(plain_graph(b), [affine(objective.mix, row) for row in z])
+    z = [[sigmoid(a) for a in affine(trained["latent"], row)] for row in x]
+    mixed = plain_convolution(plain_graph(b), [affine(trained["mix"], row) for row in z])
     mixed = [[sigmoid(a) for a in row] for row in standardized(mixed)]
-    hidden, output = objective.decoder[0], objective.decoder[2]
+    hidden, output = trained["decoder"][0], trained["decoder"][2]
     decoded = [affine(output, [max(0.0, a) for a in affine(hidden, row)]) for row in mixed]
     pairs = zip(x, decoded, strict=True)
     expected = np.mean([sum((a - c) ** 2 for a, c in zip(*pair, strict=True)) for pair in pairs]) / (2 * NBITS)
     y_b = [[1.0 if a > 0.5 else -1.0 for a in row] for row in fair.tolist()]
-    for critic, encoded, prior in ((objective.bit_critic, b, y_b), (objective.latent_critic, mixed, uniform.tolist())):
+    for critic, encoded, prior in (
+        (trained["bit_critic"], b, y_b),
+        (trained["latent_critic"], mixed, uniform.tolist()),
+    ):
         of_encoded, of_prior = ([affine(critic, row)[0] for row in rows] for rows in (encoded, prior))
         logits = [*of_encoded, *of_prior, *(-c for c in of_encoded)]  # the encoder's loss, and the critic's
         expected -= adversarial_weight * sum(math.log(sigmoid(c)) for c in logits) / len(x)
@@ -137,7 +141,7 @@ def test_the_critics_pull_bits_to_their_prior():
 def test_every_part_learns():
     objective, encoder, X, _ = make()
     objective(encoder, X, None, np.arange(7)).backward()
-    for module in (objective, encoder):
+    for module in (objective.trained, encoder):
         for name, parameter in module.named_parameters():
             assert parameter.grad.isfinite().all(), name
             assert (parameter.grad != 0).any(), name

@@ -101,9 +101,38 @@ def test_modules_and_devices_of_torch_are_taken():
 
 
 def test_names_of_torch_are_found_when_they_are_asked_for():
-    import skhash.hashers.deep as deep
+    import skhash.engine as engine
 
-    assert all(callable(getattr(deep, name)) for name in deep.__all__)
-    assert set(deep.__all__) <= set(dir(deep))
+    assert all(callable(getattr(engine, name)) for name in engine.__all__)
+    assert set(engine.__all__) <= set(dir(engine))
     with pytest.raises(AttributeError, match="no attribute 'Missing'"):
-        deep.Missing  # noqa: B018
+        engine.Missing  # noqa: B018
+
+
+THREADS = """
+import sys, threading
+from skhash._libraries import torch
+from skhash.hashers.deep import pairwise_loss
+assert "torch" not in sys.modules
+start, found, errors = threading.Barrier(8), [], []
+
+def use():
+    start.wait()
+    try:
+        u = torch.ones(2, 3).requires_grad_()
+        found.append(pairwise_loss(u, (u > 0)[:, :2].numpy()).item())
+    except BaseException as error:
+        errors.append(error)
+
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not errors, errors
+assert len(found) == 8 and len(set(found)) == 1
+"""
+
+
+def test_threads_that_use_torch_first_wait_until_it_is_imported():
+    subprocess.run([sys.executable, "-W", "error", "-c", THREADS], check=True)
