@@ -71,14 +71,13 @@ class HashNetObjective(Objective):
         """Negative weighted log-likelihood of all pairs of different samples; `g` are codes in [-1, 1]."""
         index, levels = relevance.levels()
         similar = index > 0
-        ratio = 1.0  # of the weight of a similar pair over that of a dissimilar one
-        if not isinstance(self.class_ratio, str):
-            ratio = self.class_ratio
-        else:
+        if isinstance(self.class_ratio, str):  # "batch": the two kinds of pairs have the same weight
             n_pairs = similar.size - len(similar)
             n_similar = np.count_nonzero(similar & ~np.eye(len(similar), dtype=bool))
-            if 0 < n_similar < n_pairs:  # weights have no effect if all pairs are of one kind
-                ratio = (n_pairs - n_similar) / n_similar
+            # weights have no effect if all pairs are of one kind
+            ratio = (n_pairs - n_similar) / n_similar if 0 < n_similar < n_pairs else 1.0
+        else:
+            ratio = self.class_ratio
         weights = np.where(similar, ratio, 1.0)
         if self.similarity == "continuous":
             weights[similar] *= _continuous_similarity(relevance, levels[index])[similar]

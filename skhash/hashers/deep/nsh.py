@@ -180,41 +180,30 @@ class NSHObjective(Objective):
         codes = sign(h)
         latents = self.trained["latent"](features) if "latent" in self.trained else codes
         items, anchors = torch.nn.functional.normalize(latents, dim=1).chunk(2)
-        loss = self._contrast(codes.chunk(2), items, anchors, encoder, X)
-        return loss + self.quantization_weight * _quantization_loss(h) if self.quantization_weight else loss
-
-    def _contrast(
-        self,
-        codes: tuple[torch.Tensor, ...],
-        items: torch.Tensor,
-        anchors: torch.Tensor,
-        encoder: Encoder,
-        X: torch.Tensor,
-    ) -> torch.Tensor:
-        """Loss of the two views b~, b^ and z~, z^, which must agree."""
-        nbits = codes[0].shape[1]
+        (first, second), nbits, tau = codes.chunk(2), codes.shape[1], self.sort_temperature
         if self.variant == "no_softsort":
-            similarities = codes[0] @ codes[1].T / (2 * nbits) + 0.5
-            return nt_xent(similarities @ codes[0], similarities @ codes[1], self.temperature)
-
-        queries, keys = codes if self.query_view == "items" else codes[::-1]
-        distances = (nbits - queries @ keys.T) / 2
-        n_positives = min(self.n_positives, len(X) - 1)  # at least one negative
-        distances, own_loss = self.own_views.sort(distances, n_positives, self.sort_temperature)
-        if self.variant == "decoding":  # samples from the nearest items
-            nearest = distances.amin(1, keepdim=True)
-            first = _sorted_items(nearest, distances, items, self.sort_temperature)[:, 0]
-            expected = ((X - encoder.mean) / encoder.scale).flatten(1)
-            return own_loss + torch.nn.functional.mse_loss(self.trained["decoder"](first), expected)
-
-        if self.variant == "hard_sort":
-            cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
-            return own_loss + _sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
-        # with `first`, the distances are raised by one
-        levels, counts = _tied_levels(distances, nbits + self.own_views.first)
-        cosines = _soft_cosines(levels, distances, items, anchors, self.sort_temperature)
-        in_all = self.variant == "multi_label"
-        return own_loss + _sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=in_all)
+            similarities = first @ second.T / (2 * nbits) + 0.5
+            loss = nt_xent(similarities @ first, similarities @ second, self.temperature)
+        else:
+            queries, keys = (first, second) if self.query_view == "items" else (second, first)
+            distances = (nbits - queries @ keys.T) / 2
+            n_positives = min(self.n_positives, len(X) - 1)  # at least one negative
+            distances, own_loss = self.own_views.sort(distances, n_positives, tau)
+            if self.variant == "decoding":
+                nearest = _sorted_items(distances.amin(1, keepdim=True), distances, items, tau)[:, 0]
+                samples = ((X - encoder.mean) / encoder.scale).flatten(1)
+                contrast = torch.nn.functional.mse_loss(self.trained["decoder"](nearest), samples)
+            elif self.variant == "hard_sort":
+                cosines = (anchors @ items.T).gather(1, distances.argsort(dim=1, stable=True))
+                contrast = _sorted_nce(cosines, torch.ones_like(cosines), n_positives, self.temperature)
+            else:
+                # own views that are always first raise the distances by one
+                levels, counts = _tied_levels(distances, nbits + self.own_views.first)
+                cosines = _soft_cosines(levels, distances, items, anchors, tau)
+                in_all = self.variant == "multi_label"
+                contrast = _sorted_nce(cosines, counts, n_positives, self.temperature, all_in_denominator=in_all)
+            loss = own_loss + contrast
+        return loss + self.quantization_weight * _quantization_loss(h) if self.quantization_weight else loss
 
 
 # The strength of an augmentation rises by _STEP after a batch in which the codes find _SHARE of the own views, and
