@@ -19,6 +19,7 @@ from skhash.callbacks import RetrievalMonitor
 from skhash.codes.bits import as_packed, quantize_weights
 from skhash.comparison import make_hasher
 from skhash.engine.data import DatasetArray
+from skhash.metrics.histogram import count_histograms
 
 bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
 packed, y = np.packbits(bits, axis=1), [0, 1, 0, 1]
@@ -125,6 +126,7 @@ NOT_WALKED = (
 two_codes = {"query_codes": bits, "database_codes": bits, "query_y": y, "database_y": y, "affinity": "auto"}
 two_codes |= {"bit_weights": [1, 2, 3]}
 two_packed = two_codes | {"query_codes": packed, "database_codes": packed, "nbits": 3}
+pairs = {"query_codes": bits, "database_codes": bits, "relevance": affinity.Relevance.of(y)}
 shared, labelled = affinity.SharedLabelsAffinity(), {"estimator": fitted, "X": X, "y": labels}
 small = {"dataset": "digits", "methods": ["lsh"], "nbits": [8], "n_seeds": 1, "n_jobs": 1, "protocol": "holdout"}
 
@@ -145,13 +147,10 @@ GOOD = {
     "relevance_histogram": two_codes,
     "relevance_histogram of packed": two_packed,
     "relevance_histogram of tensors": two_codes | {"bit_weights": None, "device": "cpu"},
-    "iter_histograms": two_packed,
-    "iter_histograms of tensors": two_codes | {"bit_weights": None, "device": "cpu"},
-    "iter_histograms of real queries": {
-        **{name: value for name, value in two_codes.items() if name != "bit_weights"},
-        "query_activations": bits * 1.0,
-        "candidates": 2,
-    },
+    "count_histograms": pairs | {"query_activations": bits * 1.0, "candidates": 2},
+    "count_histograms of packed": pairs | {"query_codes": packed, "database_codes": packed, "nbits": 3},
+    "count_histograms of tensors": pairs | {"bit_weights": None, "device": "cpu"},
+    "count_histograms of weights": pairs | {"bit_weights": [1, 2, 3]},
     "histogram_from_distances": {"distances": [[1, 2, 3, 4]] * 4, "query_y": y, "database_y": y, "affinity": "auto"},
     "histogram_from_distances of levels": {"distances": [[1, 2, 3, 4]] * 4, "levels": [[0, 1, 2, 0.5]] * 4},
     "RelevanceHistogram": {"counts": np.ones((1, 3, 2)), "levels": [0, 1]},
@@ -187,7 +186,6 @@ GOOD = {
     "ClassAffinity.__call__": {"self": affinity.ClassAffinity(), "y_a": [0], "y_b": [0]},
     "SharedLabelsAffinity.__call__": {"self": shared, "y_a": [[0, 1]], "y_b": [[0, 1]]},
     "Relevance.of": {"y": y, "affinity": "auto"},
-    "label_matrix": {"affinity": affinity.ClassAffinity(), "y": y},
     "Relevance.between": {"query_y": y, "database_y": y, "affinity": "auto"},
     "load_dataset": {"name": "digits", "protocol": "holdout", "random_state": 0},
     "split": {"X": X, "y": labels, "protocol": "holdout", "scale": 1.0, "random_state": 0},
@@ -206,7 +204,7 @@ GOOD |= {"RetrievalScorer.__call__": labelled | {"self": metrics.RetrievalScorer
 
 
 #: and some that rooms share, whose arguments come from users as they are
-SHARED = (as_packed, quantize_weights, resolve_device, DatasetArray, RetrievalMonitor)
+SHARED = (as_packed, quantize_weights, count_histograms, resolve_device, DatasetArray, RetrievalMonitor)
 PUBLIC = public_callables() | {callable_.__name__: callable_ for callable_ in SHARED}
 for cls in (
     affinity.ClassAffinity,

@@ -193,9 +193,11 @@ RECIPES = {
     "RetrievalScorer candidates": lambda n: scored(query="real", candidates=n),
     "RetrievalScorer k": lambda n: scored(k=n),
     "average_precision k": lambda n: metrics.average_precision(histogram(), k=n, average=False),
-    "iter_histograms nbits": lambda n: list(metrics.iter_histograms(packed_of(n)[:5], packed_of(n), y[:5], y, nbits=n)),
-    "iter_histograms candidates": lambda n: list(
-        metrics.iter_histograms(bits[:5], bits, y[:5], y, query_activations=bits[:5] - 0.5, candidates=n)
+    "Ranking nbits": lambda n: list(metrics.Ranking(packed_of(n)[:5], packed_of(n), n, y[:5], y, "auto").histograms()),
+    "Ranking candidates": lambda n: list(
+        metrics.Ranking(
+            *(packed_of(24)[:5], packed_of(24), 24, y[:5], y, "auto"), query_activations=bits[:5] - 0.5, candidates=n
+        ).histograms()
     ),
     "ndcg k": lambda n: metrics.ndcg(histogram(), k=n, average=False),
     "neighbor_recall candidates": lambda n: metrics.neighbor_recall(histogram(), k=50, candidates=n),
@@ -242,7 +244,7 @@ RECIPES = {
 #: parameters that need no test of their own: why, and patterns of their names
 NOT_TESTED = {
     "records of what was computed": [
-        r"^(Difference|Drift|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|StoredCodes|Ranking|Network) ",
+        r"^(Difference|Drift|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|StoredCodes|Network) ",
         r"^RecallByCandidatesDisplay ",
     ],
     "called by the library alone": [

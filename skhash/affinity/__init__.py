@@ -10,7 +10,7 @@ can occur (`possible_levels`).
 from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity
 from skhash.affinity._precomputed import PrecomputedAffinity
 from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
-from skhash.affinity.relevance import Relevance, label_matrix
+from skhash.affinity.relevance import Relevance
 
 __all__ = [
     "ClassAffinity",
@@ -19,7 +19,6 @@ __all__ = [
     "PrecomputedAffinity",
     "Relevance",
     "SharedLabelsAffinity",
-    "label_matrix",
 ]
 
 for _public in (

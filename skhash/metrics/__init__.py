@@ -3,7 +3,7 @@
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_ranking
 from skhash.metrics.fast_ap import fast_ap
-from skhash.metrics.histogram import RelevanceHistogram, histogram_from_distances, iter_histograms, relevance_histogram
+from skhash.metrics.histogram import RelevanceHistogram, histogram_from_distances, relevance_histogram
 from skhash.metrics.metric import Metric
 from skhash.metrics.ndcg import ndcg
 from skhash.metrics.neighbor_recall import neighbor_recall
@@ -25,7 +25,6 @@ __all__ = [
     "evaluate_ranking",
     "fast_ap",
     "histogram_from_distances",
-    "iter_histograms",
     "ndcg",
     "neighbor_recall",
     "precision",

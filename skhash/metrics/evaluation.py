@@ -95,7 +95,7 @@ class Ranking:
         Returns
         -------
         iterator of RelevanceHistogram
-            As :func:`skhash.metrics.iter_histograms` yields them.
+            Each is of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
         """
         return count_histograms(
             self.query_codes,
@@ -192,7 +192,7 @@ def evaluate_histograms(
     Parameters
     ----------
     histograms : iterable of RelevanceHistogram
-        As :func:`skhash.metrics.iter_histograms` yields them.
+        As :meth:`Ranking.histograms` yields them.
     metrics : sequence of str or Metric
         As in :func:`evaluate_ranking`.
     empty : "skip", "zero", "one" or "nan", default="skip"

@@ -361,88 +361,15 @@ def relevance_histogram(
     [[[0, 0], [0, 1], [1, 0]], [[0, 0], [1, 1], [0, 0]], [[0, 0], [1, 0], [1, 0]]]
     """
     return concatenate(
-        iter_histograms(
+        count_histograms(
             query_codes,
             database_codes,
-            query_y,
-            database_y,
-            affinity=affinity,
+            Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
             bit_weights=bit_weights,
             exclude_self=exclude_self,
             nbits=nbits,
             device=device,
         )
-    )
-
-
-def iter_histograms(
-    query_codes: npt.ArrayLike,
-    database_codes: npt.ArrayLike,
-    query_y: Any,
-    database_y: Any = None,
-    affinity: str | Callable[[Any, Any], Any] = "auto",
-    *,
-    bit_weights: npt.ArrayLike | None = None,
-    exclude_self: bool = False,
-    nbits: int | None = None,
-    query_activations: npt.NDArray[np.floating] | None = None,
-    candidates: int | None = None,
-    estimates: Estimates | None = None,
-    device: "str | torch.device | None" = None,
-) -> Iterator[RelevanceHistogram]:
-    """Histograms of successive chunks of queries.
-
-    :func:`relevance_histogram` concatenates them. Weighted distances have nearly as
-    many ties as items: if only values of metrics are needed, chunks save memory.
-
-    Parameters
-    ----------
-    query_codes, database_codes, query_y, database_y : array-like
-        As in :func:`relevance_histogram`.
-    affinity : "auto" or callable, default="auto"
-        As in :func:`relevance_histogram`.
-    bit_weights : array-like of shape (nbits,), default=None
-        As in :func:`relevance_histogram`.
-    exclude_self : bool, default=False
-        As in :func:`relevance_histogram`.
-    nbits : int, default=None
-        As in :func:`relevance_histogram`.
-    query_activations : ndarray of shape (n_queries, nbits), default=None
-        Real queries, which rank items by their inner product with the signs of the bits.
-    candidates : int, default=None
-        Number of items, the first by Hamming distance, that real queries put in order; None for all.
-    estimates : Estimates, default=None
-        Terms that turn the scores of real queries into distances, from the factors of the items.
-    device : str or torch.device, default=None
-        As in :func:`relevance_histogram`; not for real queries.
-
-    Returns
-    -------
-    iterator of RelevanceHistogram
-        Each is of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
-
-    Raises
-    ------
-    ValueError
-        If codes, real queries and targets do not match, or `candidates` is not None or an int >= 1.
-
-    Examples
-    --------
-    >>> from skhash.metrics import iter_histograms
-    >>> [H.n_queries for H in iter_histograms([[0], [1]], [[1], [1]], [0, 1], [1, 0])]
-    [2]
-    """
-    return count_histograms(
-        query_codes,
-        database_codes,
-        Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
-        bit_weights=bit_weights,
-        exclude_self=exclude_self,
-        nbits=nbits,
-        query_activations=query_activations,
-        candidates=candidates,
-        estimates=estimates,
-        device=device,
     )
 
 
@@ -459,7 +386,7 @@ def count_histograms(
     estimates: Estimates | None = None,
     device: "str | torch.device | None" = None,
 ) -> Iterator[RelevanceHistogram]:
-    """Histograms of `iter_histograms`, by the relevance of the database to the queries."""
+    """Histograms of successive chunks of queries: weighted distances have nearly as many ties as items."""
     on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
     database, database_nbits = as_packed(database_codes, nbits, "database_codes")
     queries, nbits = as_packed(query_codes, nbits, "query_codes")

@@ -14,13 +14,12 @@ from skhash.codes import hamming_distances, pack
 from skhash.metrics import (
     average_precision,
     histogram_from_distances,
-    iter_histograms,
     ndcg,
     precision,
     relevance_histogram,
 )
 from skhash.metrics._kernels import PLANE_ITEMS
-from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate
+from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate, count_histograms
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
 
@@ -194,7 +193,8 @@ def test_a_small_working_memory_changes_nothing(kind, weights):
     codes, y, affinity, _ = oracles.random_problem(kind, n_queries=30)
     H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
     with sklearn.config_context(working_memory=0.01):
-        assert len(list(iter_histograms(*codes, *y, affinity=affinity, bit_weights=weights))) > 1
+        relevance = Relevance.between(*y, affinity)
+        assert len(list(count_histograms(*codes, relevance, bit_weights=weights))) > 1
         chunked = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
         assert len(list(chunked.dense_blocks())) > 1
         values = average_precision(chunked, average=False), precision(chunked, radius=3, average=False)
