@@ -200,13 +200,14 @@ def _report_error(error: Exception) -> int:
 def _compare(options: "argparse.Namespace") -> int:
     from skhash._progress import LiveLine
     from skhash.cli._options import check
-    from skhash.cli._pictures import are_pictures, as_files
+    from skhash.cli._pictures import as_files
     from skhash.comparison import Plan, compare, read_results
     from skhash.comparison.report import import_jinja2
+    from skhash.datasets.kinds import kind_of
 
     check(options)
-    if options.out and not any(are_pictures(path) for path in options.datasets):  # as_files checks more packages
-        import_jinja2()
+    if options.out and all(kind_of(path).holds != "pictures" for path in options.datasets):
+        import_jinja2()  # for pictures, as_files checks it together with other packages
     finished: dict[int, Result] = {}
     with as_files(options) as sources:
         with LiveLine(sys.stderr) as live, _shown_if_interrupted(finished, options):

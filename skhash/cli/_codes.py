@@ -17,7 +17,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._ids import is_text
 from skhash._libraries import library
 from skhash._progress import progress
-from skhash.cli._pictures import are_pictures, load_model, open_for
+from skhash.cli._pictures import load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
     TRAINED_ON,
@@ -25,13 +25,12 @@ from skhash.cli._samples import (
     Samples,
     errors_of,
     in_batches,
-    is_codes,
-    is_index,
     notes_of,
     read_codes,
 )
 from skhash.codes.bits import check_same_nbits
 from skhash.codes.blocks import CodeBlocks
+from skhash.datasets.kinds import kind_of
 from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -126,7 +125,7 @@ def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
 
 def load_hasher(options: argparse.Namespace) -> Any:
     """Hasher of a file, or its Pipeline of a scaler and a hasher; it must not be the file of an index."""
-    if is_index(options.model):  # `load` may need vectors for an index
+    if kind_of(options.model).holds == "index":  # `load` may need vectors for an index
         kind = read_header(options.model)["class"]
         raise ValueError(f"MODEL must be the file of a hasher. Got {options.model}, a {kind}: save its hasher_.")
     return load_model(options)
@@ -160,7 +159,7 @@ def index(options: argparse.Namespace) -> int:
 
 def hold_codes(options: argparse.Namespace) -> bool:
     """Whether DATA holds codes and not samples."""
-    return options.columns is None and not are_pictures(options.data) and is_codes(options.data)
+    return options.columns is None and kind_of(options.data).holds == "codes"
 
 
 def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None, Callable[[], Items]]:

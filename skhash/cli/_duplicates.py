@@ -17,9 +17,10 @@ import numpy.typing as npt
 from skhash._files import check_writable, write_atomically
 from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
-from skhash.cli._pictures import are_pictures, load_model, load_pictures, open_for
+from skhash.cli._pictures import load_model, load_pictures, open_for
 from skhash.cli._samples import csv_writer, errors_of, in_batches, open_samples, read_codes
 from skhash.codes import hamming_distances
+from skhash.datasets.kinds import kind_of
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.duplicates import NearVectors, near_groups
@@ -74,7 +75,7 @@ class _Group:
 def duplicates(options: argparse.Namespace) -> int:
     """Find duplicates, print the groups, and write the pairs and the page."""
     _check(options)
-    items = _of_pictures(options) if are_pictures(options.data) else _of_codes(options)
+    items = _of_pictures(options) if kind_of(options.data).holds == "pictures" else _of_codes(options)
     index = HammingNeighbors(nbits=items.nbits).fit(items.codes)
     near = None
     with errors_of(options.vectors or options.data), progress("Comparing", n := len(items.codes), "codes") as show:
@@ -98,13 +99,14 @@ def _check(options: argparse.Namespace) -> None:
     for path in (options.out, options.page):
         if path is not None:
             check_writable(path)
-    is_perceptual = are_pictures(options.data) and options.model is None
+    has_pictures = kind_of(options.data).holds == "pictures"
+    is_perceptual = has_pictures and options.model is None
     if options.radius is None:
         options.radius = PICTURE_RADIUS if is_perceptual else RADIUS
     if is_perceptual:
         options.metric = "euclidean"
         options.max_distance = COLOR_DISTANCE if options.max_distance is None else options.max_distance
-    if are_pictures(options.data):
+    if has_pictures:
         for name in ("images", "vectors"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--{name} must be used with codes or an index. Got the pictures {options.data}.")
@@ -113,7 +115,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"--model must be used with pictures. Got {options.data}, which has codes.")
     if (options.vectors is None) != (options.max_distance is None):
         raise ValueError("--vectors and --max-distance must be given together. They keep the pairs of near vectors.")
-    if options.vectors is not None and are_pictures(options.vectors):
+    if options.vectors is not None and kind_of(options.vectors).holds == "pictures":
         raise ValueError(
             f"--vectors must be a file of vectors. Got {options.vectors}. For the features of pictures: "
             "skhash duplicates PHOTOS --model MODEL --max-distance D."

@@ -18,11 +18,12 @@ from skhash.affinity import Relevance
 from skhash.affinity.targets import as_targets
 from skhash.base import BaseHasher
 from skhash.cli._options import import_from_here
-from skhash.cli._pictures import are_pictures, learn_from, open_pictures, readable, unread_samples
+from skhash.cli._pictures import learn_from, open_pictures, readable, unread_samples
 from skhash.cli._samples import TRAINED_ON, errors_of, open_samples
 from skhash.comparison import make_hasher
 from skhash.comparison.progress import FitWatcher
 from skhash.comparison.tuning import divide_samples
+from skhash.datasets.kinds import kind_of
 from skhash.metrics import RetrievalScorer
 from skhash.persistence import save_with_notes
 from skhash.unwrap import first_step, hasher_input, named_warnings
@@ -42,7 +43,7 @@ def fit(options: argparse.Namespace) -> int:
     hasher.set_params(**_parameters(options, hasher))._validate_params()
     check_writable(options.out)
     labeled = hasher.__sklearn_tags__().target_tags.required or options.held_out > 0
-    if options.fine_tune or are_pictures(options.data):
+    if options.fine_tune or kind_of(options.data).holds == "pictures":
         if options.scale:
             raise ValueError("--scale must not be used with pictures, whose features already have one scale.")
         needed = _prepare_training(hasher, options) if options.fine_tune else ()
@@ -97,7 +98,7 @@ def _prepare_training(hasher: BaseHasher, options: argparse.Namespace) -> list[t
         raise ValueError(
             f"--fine-tune must be used with a deep method, such as talr, which trains a network. Got {options.method}."
         )
-    if not are_pictures(options.data):
+    if kind_of(options.data).holds != "pictures":
         raise ValueError(f"--fine-tune must be used with pictures. Got {options.data}.")
     from torch import cuda
 

@@ -506,8 +506,7 @@ def expand_homes(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Split the lists of ``skhash compare`` and set defaults. Raise ValueError for options that do not fit."""
-    from skhash.datasets.loading import is_dataset
-    from skhash.datasets.tables import is_table
+    from skhash.datasets.kinds import kind_of
 
     datasets = list(options.datasets)  # and those in the lists, which take all words up to the next option
     if options.bits and options.bytes:
@@ -520,7 +519,7 @@ def check(options: argparse.Namespace) -> None:
         defaults |= {"bits": "", "bytes": ""}
     for name, default in defaults.items():
         words = getattr(options, name) or [default]
-        found = [word for word in words if is_dataset(word) or is_table(word)]
+        found = [word for word in words if kind_of(word).format not in ("folder", "picture", "other")]
         datasets += found
         setattr(options, name, split([word for word in words if word not in found]))
     options.datasets = [name for word in datasets or ["digits"] for name in _split_paths(word)]
@@ -617,13 +616,13 @@ def _split_paths(word: str) -> list[str]:
     """Names and paths between commas; spaces separate names, and the name of an existing file may hold both."""
     if Path(word).is_file():
         return [word]
-    from skhash.datasets.tables import is_table
+    from skhash.datasets.kinds import kind_of
 
     parts = [part.strip() for part in word.split(",") if part.strip()]
     return [
         os.path.expanduser(name)
         for part in parts
-        for name in ([part] if part.endswith((".npz", ".npy")) or is_table(part) else part.split())
+        for name in ([part] if Path(part).suffix in (".npz", ".npy") or kind_of(part).is_table else part.split())
     ]
 
 

@@ -1,8 +1,6 @@
 """Pictures of a folder, a table or a file, for the command line: a pretrained network turns them into features."""
 
 import argparse
-import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,12 +29,10 @@ from skhash.cli._samples import (
     table_features,
 )
 from skhash.datasets import load_images
-from skhash.datasets.csv_files import is_csv
-from skhash.datasets.images import is_picture, without_broken
-from skhash.datasets.loading import is_dataset
+from skhash.datasets.images import without_broken
+from skhash.datasets.kinds import kind_of
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
-from skhash.datasets.tables import is_table
 from skhash.encoding import array_source
 from skhash.persistence import load, save, save_with_notes
 from skhash.persistence.format import read_header
@@ -47,33 +43,16 @@ if TYPE_CHECKING:  # every command with pictures imports this module
 
 SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
-_HEADER = 1 << 16  # bytes of the first line of a table that are searched for a column
-
-
-def are_pictures(path: str) -> bool:
-    """Whether this is a folder, a table of pictures or a picture."""
-    if is_dataset(path):
-        return False
-    return os.path.isdir(path) or is_picture(path) or is_picture_table(path)
-
-
-def is_picture_table(path: str) -> bool:
-    """Whether this is a CSV file with a column path, in whatever encoding and with whatever separator."""
-    if not is_csv(path) or not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        line = file.readline(_HEADER).replace(b"\0", b"").decode("latin-1").lstrip("\xef\xbb\xbf\xff\xfe")
-    names = re.split(r"[,;\t|]", re.split(r"[\r\n]", line)[0])
-    return "path" in [name.strip(' "').casefold() for name in names]
 
 
 @options_named()
 def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
-    check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_csv(path) else OF_TABLES)
+    is_csv = kind_of(path).format == "csv"
+    check_no_table(path, options, ("columns", "ids", "drop", "decimal") if is_csv else OF_TABLES)
     if hasattr(options, "label_separator"):
         more |= {"label_separator": options.label_separator}
-    if is_csv(path):
+    if is_csv:
         more |= table_options(options)
         more |= {} if "label_separator" in more else {"labels": []}
     return load_images(path, **more)
@@ -182,7 +161,7 @@ def open_for(
     Samples of pictures are features, and the model is what follows the network. `names` selects pictures. `lenient` is
     for tables, see `open_samples`.
     """
-    if not are_pictures(path):
+    if kind_of(path).holds != "pictures":
         return model, open_samples(path, options, feature_names(model), lenient=lenient)
     from skhash.features import PretrainedFeatures
 
@@ -289,13 +268,16 @@ class Source(NamedTuple):
 @contextmanager
 def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
-    converted = [path for path in options.datasets if are_pictures(path) or is_table(path)]
+    kinds = [kind_of(path) for path in options.datasets]
+    converted = [
+        path for path, kind in zip(options.datasets, kinds, strict=True) if kind.holds == "pictures" or kind.is_table
+    ]
     stems = [Path(path).resolve().stem for path in converted]
     if len(set(stems)) < len(stems):
         raise ValueError(f"DATASET must be folders and files of different names. Got {', '.join(stems)}.")
-    if options.scale and any(map(are_pictures, converted)):
+    if options.scale and any(kind.holds == "pictures" for kind in kinds):
         raise ValueError("--scale must not be used with pictures, whose features already have one scale.")
-    if not any(map(is_table, converted)):
+    if not any(kind.is_table for kind in kinds):
         check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
         yield [
@@ -305,7 +287,7 @@ def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
 
 def _as_file(path: str, options: argparse.Namespace, folder: str) -> Source:
     network = None
-    if are_pictures(path):
+    if kind_of(path).holds == "pictures":
         network, samples = _learned_from(path, options)
     else:
         samples = open_samples(path, options)

@@ -7,9 +7,8 @@ import io
 import re
 import shlex
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,8 @@ import numpy.typing as npt
 
 from skhash._files import write_atomically
 from skhash._progress import progress
-from skhash.datasets.loading import ALIASES, DEFAULT_PROTOCOLS, fetch, find_file
+from skhash.datasets.kinds import kind_of
+from skhash.datasets.loading import ALIASES, fetch, find_file
 from skhash.datasets.npz_files import npz_slices, read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.datasets.tables import (
@@ -28,8 +28,6 @@ from skhash.datasets.tables import (
     Table,
     choose_columns,
     ids_of,
-    is_number,
-    is_table,
     list_batches,
     listed,
     open_table,
@@ -40,9 +38,7 @@ from skhash.datasets.tables import (
 from skhash.encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes
-from skhash.persistence.format import read_header
 from skhash.persistence.indexes import codes_of_index
-from skhash.registry import INDEXES
 from skhash.stores import StoredCodes, from_parquet
 from skhash.stores.stored_codes import check_codes
 
@@ -125,7 +121,7 @@ def read_codes(path: str) -> Items:
     check_exists(path)
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path))
-    if is_index(path):
+    if kind_of(path).holds == "index":
         codes, nbits, ids, fingerprint = codes_of_index(path)
         items = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids, fingerprint))
         notes = read_notes(path)
@@ -200,56 +196,27 @@ def notes_of(labels: Any, label_names: list[str] | None, trained: Any) -> dict[s
     return {name: value for name, value in notes.items() if value is not None}
 
 
-def is_index(path: str) -> bool:
-    """Whether a file holds a saved index."""
-    try:
-        return read_header(path).get("class") in INDEXES
-    except InvalidFileError:  # it is another file, or the reader that follows says what is wrong
-        return False
-
-
-def is_codes(path: str) -> bool:
-    """Whether a file holds codes and not samples."""
-    if _is_name(path):
-        return False
-    check_exists(path)
-    if Path(path).suffix == ".parquet":
-        kind = open_table(path).types.get("code")  # bytes or lists; numbers are a feature
-        return kind is not None and not is_number(kind)
-    names: list[str] = []
-    if Path(path).suffix == ".npz":
-        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:  # the reader reports what is wrong
-            names = archive.namelist()
-    return "codes.npy" in names
-
-
 def _open(
     path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool = False
 ) -> Samples:
-    if _is_name(path):
+    kind = kind_of(path)
+    if kind.format == "name":
         check_no_table(path, options)
         return _open_name(path)
     check_exists(path)
-    if is_table(path):
+    if kind.is_table:
         return _open_table(path, options, features, lenient)
     check_no_table(path, options)
-    kind = Path(path).suffix
     if features is not None:
         print(f"{path}: its columns have no names and are taken in the order of MODEL's features.", file=sys.stderr)
-    if kind == ".npz":
+    if kind.format == "npz":
         return _open_npz(path)
-    if kind != ".npy":
+    if kind.format != "npy":
         raise ValueError(f"Files of samples must be .npy, .npz, {', '.join(ENDINGS)}. Got {path} instead.")
     X = read_npy(path)["X"]
     if X.ndim < 2 or X.dtype.kind not in "biuf":
         raise InvalidFileError(path, f"must hold numbers of shape (n, n_features). Got {X.dtype} of shape {X.shape}.")
     return Samples(len(X), array_source(X).slices, X)
-
-
-def _is_name(path: str) -> bool:
-    """Whether this names a data set, or a file in the folder of data sets, and no file in the working folder."""
-    is_known = path in DEFAULT_PROTOCOLS or path in ALIASES
-    return not Path(path).is_file() and (is_known or find_file(path, None) is not None)
 
 
 def _open_name(name: str) -> Samples:
@@ -354,7 +321,7 @@ def check_no_table(path: str, options: argparse.Namespace | None, names: Sequenc
     paths = [getattr(options, name, None) for name in ("data", "queries", "vectors")] + getattr(options, "datasets", [])
     for name in names:
         if getattr(options, name, None) is not None and not any(
-            other and is_table(other) for other in paths if other != path
+            other and kind_of(other).is_table for other in paths if other != path
         ):
             raise ValueError(f"--{name} must be used with a CSV or Parquet file of numbers. Got {path}.")
 

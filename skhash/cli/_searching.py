@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from skhash._files import check_writable, write_atomically
 from skhash._ids import is_text
 from skhash.cli._codes import fill, hold_codes, open_items
-from skhash.cli._pictures import are_pictures, feature_names, load_model, open_for
+from skhash.cli._pictures import feature_names, load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
     READ_BATCH,
@@ -21,9 +21,9 @@ from skhash.cli._samples import (
     csv_writer,
     errors_of,
     in_batches,
-    is_index,
     open_samples,
 )
+from skhash.datasets.kinds import kind_of
 from skhash.datasets.npz_files import read_npy
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -79,7 +79,7 @@ def search(options: argparse.Namespace) -> int:
 
 def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | None, Samples]:
     """The index of a file, or of the items in DATA; the names of its pictures; and the queries."""
-    is_saved = is_index(options.model)
+    is_saved = kind_of(options.model).holds == "index"
     saved_rerank = is_saved and read_header(options.model)["params"].get("rerank") is not None
     reranks = options.rerank is not None or saved_rerank
     _check_inputs(options, is_saved, reranks)
@@ -139,7 +139,7 @@ def _open_vectors(model: Any, samples: Samples | None, names: list[str] | None, 
     if path is None:
         assert samples is not None  # `_check_inputs` has found that DATA does not hold codes
         return samples
-    if are_pictures(path):
+    if kind_of(path).holds == "pictures":
         return open_for(model, path, options, names=names)[1]
     return open_samples(path, options, feature_names(model), lenient=True)
 

@@ -22,12 +22,6 @@ _OTHER = 'Pass the encoding that it was saved with, such as encoding="latin-1" o
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): invalid value '(.*)'")
 
 
-def is_csv(source: Any) -> bool:
-    """Whether this is the path of a CSV file, by its name."""
-    is_path = isinstance(source, str | os.PathLike)
-    return is_path and os.fspath(source).lower().endswith((".csv", ".tsv")) and not os.path.isdir(source)
-
-
 def columns_named(names: Iterable[str], name: str) -> list[str]:
     """Columns of a name; case and spaces around it count only if columns differ by them."""
     alike = [column for column in names if column.strip().casefold() == name.strip().casefold()]

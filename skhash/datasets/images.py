@@ -12,14 +12,12 @@ import numpy as np
 from skhash._validation import as_count
 from skhash.affinity.targets import as_targets
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
-from skhash.datasets.csv_files import CsvTable, is_csv
+from skhash.datasets.csv_files import CsvTable
+from skhash.datasets.kinds import PICTURES, kind_of
 from skhash.exceptions import InvalidFileError
 
 if TYPE_CHECKING:
     from skhash.datasets.image_files import ImageFiles
-
-#: endings of the names of pictures, which Pillow reads
-ENDINGS = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 
 
 def load_images(
@@ -117,9 +115,10 @@ def load_images(
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}
     source = os.path.expanduser(source) if isinstance(source, str | os.PathLike) else source
-    if not is_csv(source):
+    is_csv = isinstance(source, str) and kind_of(source).format == "csv"
+    if not is_csv:
         _check_no_table(options | {"labels": labels if isinstance(labels, str) else None})
-    columns = labels if is_csv(source) and _are_columns(labels) else None
+    columns = labels if is_csv and _are_columns(labels) else None
     folder, (names, targets, label_names) = _find(source, columns, options)
     if labels is not None and columns is None:
         targets, label_names = as_targets(labels, "labels"), None
@@ -130,11 +129,6 @@ def load_images(
     images = ImageFiles(folder, names, size, targets, channels)
     images.label_names = label_names
     return without_broken(images) if broken == "skip" else images
-
-
-def is_picture(path: str | os.PathLike[str]) -> bool:
-    """Whether the name of a file ends as that of a picture."""
-    return Path(path).suffix.lower() in ENDINGS
 
 
 def _check_no_table(options: dict[str, Any]) -> None:
@@ -167,12 +161,12 @@ def _find(source: Any, columns: Any, options: dict[str, Any]) -> tuple[str, Pict
         folder, found = os.fspath(source), PictureTable(*_in_folder(os.fspath(source)))
     elif not os.path.exists(source):
         raise FileNotFoundError(f"`source` must be a folder, a CSV file or a picture. There is no {os.fspath(source)}.")
-    elif is_csv(source):
+    elif kind_of(os.fspath(source)).format == "csv":
         folder, found = os.path.dirname(source), read_picture_table(source, labels=columns, **options)
     else:
         folder, found = "", PictureTable([os.fspath(source)])
     if not found.names:
-        endings = ", ".join(sorted(ENDINGS))
+        endings = ", ".join(sorted(PICTURES))
         raise ValueError(f"`source` must have pictures, files that end with {endings}. Got none in {source!r}.")
     return folder, found
 
@@ -194,7 +188,7 @@ def _in_folder(folder: str) -> tuple[list[str], Any]:
         names += [
             os.path.relpath(os.path.join(place, name), folder)
             for name in files
-            if is_picture(name) and not name.startswith(".")
+            if Path(name).suffix.lower() in PICTURES and not name.startswith(".")
         ]
     names.sort()
     has_labels = all(os.path.dirname(name) for name in names)

@@ -145,9 +145,9 @@ def load_dataset(
 def check_names(names: Iterable[str | os.PathLike[str]]) -> None:
     """Raise ValueError with all names that are no data set and no file; a path of a missing file is no error here."""
     texts = [_check_type(name) for name in names]
-    unknown = [text for text in texts if not is_dataset(text) and find_file(text, None) is None]
-    if unknown:
-        known, asked = [*DEFAULT_PROTOCOLS, *ALIASES], {text.lower().replace("-", "_") for text in unknown}
+    known = [*DEFAULT_PROTOCOLS, *ALIASES]
+    if unknown := [text for text in texts if not (text in known or text.endswith(_ENDINGS) or find_file(text, None))]:
+        asked = {text.lower().replace("-", "_") for text in unknown}
         loaders = [f"load_{folder}" for folder in ("nus_wide", "ms_coco", "imagenet100") if folder in asked]
         hint = f" Its images are read by skhash.datasets.{loaders[0]}." if loaders else ""
         raise ValueError(
@@ -161,11 +161,6 @@ def _check_type(name: str | os.PathLike[str]) -> str:
     if not isinstance(name, str | os.PathLike):
         raise TypeError(f"`name` must be the name of a data set or the path of an .npz file. Got {name!r} instead.")
     return os.fspath(name)
-
-
-def is_dataset(name: str) -> bool:
-    """Whether this is the name of a data set, or ends as the name of a file of arrays."""
-    return name in DEFAULT_PROTOCOLS or name in ALIASES or name.endswith(_ENDINGS)
 
 
 def find_file(name: str, data_home: Any) -> Path | None:

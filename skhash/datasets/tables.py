@@ -161,11 +161,6 @@ class Table:
 # --- files and frames
 
 
-def is_table(path: str) -> bool:
-    """Whether the name of a file ends as that of a table."""
-    return Path(path).suffix.lower() in ENDINGS
-
-
 def open_table(
     source: Any, *, encoding: str | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Table:
