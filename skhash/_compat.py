@@ -6,7 +6,12 @@ import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _param_validation
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_n_threads
-from sklearn.utils._param_validation import HasMethods, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import (
+    HasMethods,
+    InvalidParameterError,
+    StrOptions,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import _num_samples as n_samples
 
 __all__ = [
@@ -17,6 +22,7 @@ __all__ = [
     "fit_context",
     "n_samples",
     "openmp_n_threads",
+    "validate_parameter_constraints",
 ]
 
 

@@ -17,7 +17,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._compat import Interval, InvalidParameterError, StrOptions, fit_context
+from skhash._compat import Interval, InvalidParameterError, StrOptions, fit_context, validate_parameter_constraints
 from skhash._threads import one_thread
 from skhash._validation import (
     N_CHECKED,
@@ -197,15 +197,16 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _validate_params(self) -> None:
         """Check the parameters; the error for an unknown name has the most similar right one."""
-        try:
-            super()._validate_params()
-        except InvalidParameterError as error:
-            name = str(error).split("'")[1]  # the message begins with "The 'objective' parameter of"
-            value, constraints = getattr(self, name), self._parameter_constraints[name]
-            known = [option for each in constraints if isinstance(each, StrOptions) for option in each.options]
-            if not known or not isinstance(value, str):
-                raise
-            raise InvalidParameterError(str(error).replace(repr(value), with_nearest([value], sorted(known)))) from None
+        for name, value in self.get_params(deep=False).items():
+            try:
+                validate_parameter_constraints(self._parameter_constraints, {name: value}, type(self).__name__)
+            except InvalidParameterError as error:
+                constraints = self._parameter_constraints[name]
+                known = [option for each in constraints if isinstance(each, StrOptions) for option in each.options]
+                if not known or not isinstance(value, str):
+                    raise
+                text = str(error).replace(repr(value), with_nearest([value], sorted(known)))
+                raise InvalidParameterError(text) from None
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""

@@ -4,7 +4,40 @@ They derive from the built-in errors that scikit-learn raises in the same situat
 code which catches ``ValueError`` or ``UserWarning`` works as it did.
 """
 
+import json
 import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_ON_COMMAND_LINE = ContextVar("_ON_COMMAND_LINE", default=False)
+
+
+def parameter(name: str, *value: Any) -> str:
+    """A parameter in a message, with a value if one is given: `labels`, labels="y"; or --labels y as an option.
+
+    The value is text, a list of text, or None.
+    """
+    parts = value[0] if value and isinstance(value[0], list) else [*value]
+    if _ON_COMMAND_LINE.get():
+        text = "none" if parts == [None] else ",".join(parts)
+        return " ".join([f"--{name.replace('_', '-')}", *([shlex.quote(text)] if value else [])]).replace("\t", r"\t")
+    if not value:
+        return f"`{name}`"
+    literal = "None" if parts == [None] else json.dumps(parts if len(parts) > 1 else parts[0], ensure_ascii=False)
+    return f"{name}={literal}"
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """Context manager in which messages name options of the command line in place of parameters."""
+    token = _ON_COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.reset(token)
 
 
 class InvalidFileError(ValueError):

@@ -70,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.filterwarnings("ignore", "X does not have valid feature names")  # columns are read by name
 
             from skhash.cli import _options
+            from skhash.exceptions import named_as_options
 
             options = _options.parser().parse_args(arguments)
             _options.expand_homes(options)
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             out = options.out if options.job == "compare" else None
             unfinished = f"{options.out}.part" if options.job == "encode" else None
             options.stderr = sys.stderr
-            with _quiet() if options.quiet else nullcontext():
+            with named_as_options(), _quiet() if options.quiet else nullcontext():
                 if options.job in _MODULES:
                     _check_out(options)
                     module = import_module(f"skhash.cli.{_MODULES[options.job]}")

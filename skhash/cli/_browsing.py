@@ -10,7 +10,7 @@ from skhash._files import check_writable
 from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL, table_options
-from skhash.cli._samples import Items, options_named, read_codes
+from skhash.cli._samples import Items, read_codes
 from skhash.codes.bits import first_bits
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
@@ -71,8 +71,7 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
             )
     if options.labels_from is not None:
         given = table_options(options) | {"label_separator": options.label_separator}
-        with options_named():
-            table = read_picture_table(options.labels_from, **given, find_files=False)
+        table = read_picture_table(options.labels_from, **given, find_files=False)
         if table.targets is None:
             raise ValueError(
                 f"--labels-from must be a table with a column label. Got {options.labels_from} without one."

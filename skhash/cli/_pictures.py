@@ -25,7 +25,6 @@ from skhash.cli._samples import (
     check_no_table,
     errors_of,
     open_samples,
-    options_named,
     table_features,
 )
 from skhash.datasets import load_images
@@ -45,7 +44,6 @@ SIZE = 224  # pixels of pictures for a network that does not say its size
 THUMBNAIL = 64  # pixels, in the pages of pictures
 
 
-@options_named()
 def load_pictures(path: str, options: argparse.Namespace, **more: Any) -> Any:
     """Pictures of a folder, a file or a table; a command without --label-separator reads no labels of a table."""
     is_csv = kind_of(path).format == "csv"

@@ -1,11 +1,8 @@
 """Samples and codes of files, for the command line, and progress of work on them."""
 
 import argparse
-import ast
 import csv
 import io
-import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -252,28 +249,6 @@ def _open_npz(path: str) -> Samples:
     return Samples(shape[0], lambda size: (batch * scale for batch in slices(size)), targets=targets)
 
 
-@contextmanager
-def options_named() -> Iterator[None]:
-    """Context manager whose errors name parameters of the readers of tables as options."""
-
-    def as_option(found: re.Match[str]) -> str:
-        value = ast.literal_eval(found[2])
-        text = ",".join(value) if isinstance(value, list) else "none" if value is None else value
-        return f"{option(found)} {shlex.quote(text)}".replace("\t", "\\t")
-
-    def option(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}"
-
-    names = "|".join((*OF_TABLES, "label_separator"))
-    try:
-        yield
-    except ValueError as error:
-        text = re.sub(f"`({names})`", option, str(error))
-        error.args = (re.sub(rf'\b({names})=(None|\[[^]]*\]|"(?:[^"\\]|\\.)*")', as_option, text),)
-        raise
-
-
-@options_named()
 def _open_table(
     path: str, options: argparse.Namespace | None, features: Sequence[str] | None, lenient: bool
 ) -> Samples:
@@ -293,9 +268,7 @@ def _open_table(
         samples = Samples(
             table.n_rows or 0,
             lambda size: iterator_source(list_batches(table, chosen.features[0])).slices(size),
-            targets=options_named()(
-                lambda: targets_of(table, chosen.labels, separator, read_columns(table, chosen.labels))[0]
-            ),
+            targets=lambda: targets_of(table, chosen.labels, separator, read_columns(table, chosen.labels))[0],
             ids=ids_of(table, chosen.ids, read_columns(table, [] if chosen.ids is None else [chosen.ids])),
         )
     else:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash.exceptions import parameter
+
 _SEPARATORS = (";", "|")  # between several labels of a cell
 _FLAGS = {"0": 0.0, "0.0": 0.0, "false": 0.0, "1": 1.0, "1.0": 1.0, "true": 1.0}
 
@@ -15,7 +17,7 @@ def check_label_separator(separator: Any) -> None:
     """Raise ValueError for a separator that cannot divide labels."""
     if separator is not None and not (isinstance(separator, str) and separator):
         raise ValueError(
-            f"`label_separator` must be a separator of labels, such as ';', or 'auto' or None. "
+            f"{parameter('label_separator')} must be a separator of labels, such as ';', or 'auto' or None. "
             f"Got {separator!r} instead."
         )
 
@@ -80,8 +82,8 @@ def _check_single(cells: Sequence[str | None], refuse: Callable[[str], Exception
             if repeated := [part for part in _parts(cell, mark) if counts[part] > 1]:
                 raise refuse(
                     f"seems to have several labels in a cell: {cell!r} in {place(row)}, and "
-                    f'{repeated[0]!r} in other rows. Pass label_separator="{mark}" to divide them, or '
-                    "label_separator=None if each cell is one label.",
+                    f"{repeated[0]!r} in other rows. Pass {parameter('label_separator', mark)} to divide them, or "
+                    f"{parameter('label_separator', None)} if each cell is one label.",
                 )
 
 

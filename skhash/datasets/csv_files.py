@@ -10,15 +10,14 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
-from skhash.exceptions import InvalidFileError
+from skhash.exceptions import InvalidFileError, parameter
 
 _BLOCK = 1 << 23  # bytes that are parsed at once; a row fits into a block
 _MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
-_SEPARATORS = {";": '";"', "\t": r'"\t"', "|": '"|"'}  # those of other programs, as Python writes them
-_OTHER = 'Pass the encoding that it was saved with, such as encoding="latin-1" or encoding="cp1252".'
+_SEPARATORS = ";\t|"  # those of other programs
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): invalid value '(.*)'")
 
 
@@ -109,15 +108,19 @@ class CsvTable:
                 codecs.lookup(self.encoding)
             except LookupError as error:
                 raise ValueError(
-                    f"`encoding` must be one that Python knows, such as 'latin-1'. Got {self.encoding!r} instead."
+                    f"{parameter('encoding')} must be one that Python knows, such as 'latin-1'. "
+                    f"Got {self.encoding!r} instead."
                 ) from error
             return
         for name, marks in _MARKS.items():
             if start.startswith(marks):
-                raise InvalidFileError(self.path, f'is {name.upper()} and not UTF-8. Pass encoding="{name}".')
+                raise InvalidFileError(
+                    self.path, f"is {name.upper()} and not UTF-8. Pass {parameter('encoding', name)}."
+                )
         if b"\0" in start:
             raise InvalidFileError(
-                self.path, 'has NUL bytes: it is no CSV file, or UTF-16, which encoding="utf-16-le" reads.'
+                self.path,
+                f"has NUL bytes: it is no CSV file, or UTF-16, which {parameter('encoding', 'utf-16-le')} reads.",
             )
 
     def _check_separator(self) -> None:
@@ -127,11 +130,12 @@ class CsvTable:
             with suppress(csv.Error, UnicodeError):  # a cell of more than 128 KB; the reader says what is wrong
                 cells = next((cells for cells in csv.reader(file, delimiter=self.separator) if cells), cells)
         if len(cells) == 1:
-            for mark, literal in _SEPARATORS.items():
+            for mark in _SEPARATORS:
                 if mark in cells[0]:
                     raise InvalidFileError(
                         self.path,
-                        f"has one column, {cells[0]!r}. Pass the separator of its cells: separator={literal}.",
+                        f"has one column, {cells[0]!r}. Pass the separator of its cells: "
+                        f"{parameter('separator', mark)}.",
                     )
 
     @contextmanager
@@ -218,10 +222,13 @@ class CsvTable:
     def encoding_error(self) -> InvalidFileError:
         """Error of text in another encoding, with its first line."""
         if self.encoding is not None:
-            return InvalidFileError(self.path, f"is not {self.encoding}. {_OTHER}")
-        with open(self.path, "rb") as file:
-            line = next(line for line, content in enumerate(file, start=1) if not _is_utf8(content))
-        return InvalidFileError(self.path, f"is not UTF-8, see line {line}. {_OTHER}")
+            reason = f"is not {self.encoding}"
+        else:
+            with open(self.path, "rb") as file:
+                line = next(line for line, content in enumerate(file, start=1) if not _is_utf8(content))
+            reason = f"is not UTF-8, see line {line}"
+        others = " or ".join(parameter("encoding", name) for name in ("latin-1", "cp1252"))
+        return InvalidFileError(self.path, f"{reason}. Pass the encoding that it was saved with, such as {others}.")
 
     def _ends_in_quote(self, cell: Any) -> bool:
         """Whether the last cell has newlines but no closing quote."""
@@ -234,7 +241,7 @@ class CsvTable:
 
 def _check_character(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '"\r\n\0':
-        raise ValueError(f"`{name}` must be one character, such as ';'. Got {value!r} instead.")
+        raise ValueError(f"{parameter(name)} must be one character, such as ';'. Got {value!r} instead.")
     return value
 
 

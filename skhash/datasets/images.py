@@ -14,7 +14,7 @@ from skhash.affinity.targets import as_targets
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
 from skhash.datasets.csv_files import CsvTable
 from skhash.datasets.kinds import PICTURES, kind_of
-from skhash.exceptions import InvalidFileError
+from skhash.exceptions import InvalidFileError, parameter
 
 if TYPE_CHECKING:
     from skhash.datasets.image_files import ImageFiles
@@ -135,7 +135,7 @@ def _check_no_table(options: dict[str, Any]) -> None:
     """Raise ValueError for parameters of a table if there is none."""
     for name, value in options.items():
         if value not in (None, "auto"):
-            raise ValueError(f"`{name}` must be used with a CSV file. Got {value!r} with another source.")
+            raise ValueError(f"{parameter(name)} must be used with a CSV file. Got {value!r} with another source.")
 
 
 def _are_columns(labels: Any) -> bool:
@@ -243,8 +243,9 @@ def read_picture_table(
     chosen = _label_columns(table, labels)
     if label_separator not in (None, "auto") and len(chosen) != 1:
         raise ValueError(
-            f"`label_separator` must be used with one column of labels. Got {label_separator!r} for {table.path}, of "
-            f'the columns {", ".join(table.names)}. Name the column, such as labels="{table.names[-1]}".'
+            f"{parameter('label_separator')} must be used with one column of labels. Got {label_separator!r} for "
+            f"{table.path}, of the columns {', '.join(table.names)}. "
+            f"Name the column, such as {parameter('labels', table.names[-1])}."
         )
     _warn_of_others(table, column, chosen, labels)
     types = {**dict.fromkeys(chosen, pyarrow.string()), column: pyarrow.binary()}
@@ -279,8 +280,9 @@ def _label_columns(table: CsvTable, labels: str | Sequence[str] | None) -> list[
     for name, column in zip(wanted, found, strict=True):
         if column is None or column == table.find("path"):
             raise ValueError(
-                f"`labels` must name columns of {table.path}: {', '.join(table.names)}. Got {name!r} instead. Labels "
-                "themselves are passed as an array."
+                f"{parameter('labels')} must name columns of {table.path}: {', '.join(table.names)}. Got {name!r} "
+                "instead. "
+                "Labels themselves are passed as an array."
             )
     return [column for column in found if column is not None]
 
@@ -293,7 +295,7 @@ def _warn_of_others(table: CsvTable, path: str, chosen: list[str], labels: Any) 
         lost = "" if chosen else " There is no column named label, so that the pictures have no labels."
         warnings.warn(
             f"Columns of {table.path} that are not read: {', '.join(others)}.{lost} To take labels from one of them, "
-            f'name it: labels="{others[0]}".',
+            f"name it: {parameter('labels', others[0])}.",
             UserWarning,
             stacklevel=5,  # the caller of load_images
         )
@@ -323,7 +325,8 @@ def _names(table: CsvTable, cells: Sequence[bytes | None], rows: Sequence[int], 
             raise InvalidFileError(
                 table.path,
                 f"must name each picture once. Got {names[-1]} in line {table.line(first[key])} and in line "
-                f"{table.line(row)}. Several labels of a picture stand in one cell: see `label_separator`.",
+                f"{table.line(row)}. Several labels of a picture stand in one cell: see "
+                f"{parameter('label_separator')}.",
             )
     if missing:
         name = names[rows.index(missing[0])]

@@ -1,6 +1,5 @@
 """Tables of numbers: CSV and Parquet files, and data frames, with columns of features, labels and identifiers."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from skhash._ids import as_ids, first_repeated
 from skhash._validation import as_array, with_nearest
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
 from skhash.datasets.csv_files import CsvTable, columns_named
-from skhash.exceptions import InvalidFileError
+from skhash.exceptions import InvalidFileError, parameter
 
 if TYPE_CHECKING:
     from sklearn.utils import Bunch
@@ -172,7 +171,7 @@ def open_table(
     if ending not in (".csv", ".tsv"):
         for name, value in of_csv.items():
             if value is not None:
-                raise ValueError(f"`{name}` must be used with a CSV file. Got {value!r} for another source.")
+                raise ValueError(f"{parameter(name)} must be used with a CSV file. Got {value!r} for another source.")
     if not is_path:
         return _open_frame(source)
     if ending not in ENDINGS:
@@ -270,9 +269,12 @@ def choose_columns(
     for option, names in found.items():
         for name in names:
             if (other := owners.setdefault(name, option)) != option:
-                raise ValueError(f"{table.name}: `{other}` and `{option}` must name different columns. Got {name!r}.")
+                raise ValueError(
+                    f"{table.name}: {parameter(other)} and {parameter(option)} must name different columns. Got "
+                    f"{name!r}."
+                )
     if len(found["ids"]) > 1:
-        raise ValueError(f"{table.name}: `ids` must name one column. Got {listed(found['ids'])}.")
+        raise ValueError(f"{table.name}: {parameter('ids')} must name one column. Got {listed(found['ids'])}.")
     features = [name for name in table.types if name not in owners] if columns is None else found["columns"]
     lists = [name for name in features if _has_numbers(table.types[name])]
     if lists:
@@ -288,7 +290,8 @@ def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[s
     """The column of lists, and labels in y unless others are named: no other column is a feature."""
     if len(named or lists) > 1:
         raise ValueError(
-            f"{table.name}: `columns` must name one column, since a column of lists holds all features. Got "
+            f"{table.name}: {parameter('columns')} must name one column, since a column of lists holds all "
+            "features. Got "
             f"{listed(named) if named else f'none, and there are {listed(lists)}'}."
         )
     owned = {name for names in found.values() for name in names}
@@ -304,7 +307,7 @@ def _find(table: Table, option: str, names: Any) -> list[str]:
     if missing := [name for name, column in found.items() if column is None]:
         more = f", and {len(missing) - _N_NAMED:,} more" if len(missing) > _N_NAMED else ""
         raise ValueError(
-            f"{table.name}: `{option}` must be columns of it, {listed(list(table.types))}. "
+            f"{table.name}: {parameter(option)} must be columns of it, {listed(list(table.types))}. "
             f"Got {with_nearest(missing[:_N_NAMED], table.types)}{more} instead."
         )
     return list(dict.fromkeys(column for column in found.values() if column is not None))
@@ -317,7 +320,7 @@ def _check_leaks(table: Table, features: list[str]) -> None:
     if table.csv is not None and "path" in names.values():
         raise ValueError(
             f"{table.name}: a CSV file with a column path is a table of pictures, which load_images reads. Name the "
-            "columns of numbers in `columns`."
+            f"columns of numbers in {parameter('columns')}."
         )
     labels = [name for name, text in names.items() if text in _LABELS]
     ids = [name for name, text in names.items() if text in _IDS and (name == first or not text.startswith("unnamed"))]
@@ -326,10 +329,10 @@ def _check_leaks(table: Table, features: list[str]) -> None:
     leaks = labels + ids
     they, them = ("it is", "it is a feature") if len(leaks) == 1 else ("they are", "they are features")
     roles = {"labels": labels[:1], "ids": ids[:1], "drop": labels[1:] + ids[1:]}
-    remedies = [f"{option}={_literal(columns)}" for option, columns in roles.items() if columns]
+    remedies = [parameter(option, columns) for option, columns in roles.items() if columns]
     raise ValueError(
         f"{table.name}: {listed(leaks)} would leak into the features. Say what {they}: {', '.join(remedies)}. "
-        f"If {them}, name all features in `columns`."
+        f"If {them}, name all features in {parameter('columns')}."
     )
 
 
@@ -340,12 +343,6 @@ def listed(names: Sequence[str], n: int = _N_NAMED) -> str:
 
 def _cells(n: int, kind: str = "") -> str:
     return f"{n:,} {kind}cell{'s' * (n > 1)}"
-
-
-def _literal(names: Sequence[str]) -> str:
-    """Names as the value of a parameter in Python."""
-    quoted = [json.dumps(name, ensure_ascii=False) for name in names]
-    return quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
 
 
 # --- values
@@ -488,7 +485,8 @@ class _Faults:
             name = with_comma[0]
             others = f", as in {len(with_comma)} columns" if len(with_comma) > 1 else ""
             raise ValueError(
-                f'{self.table.name}: column {name} is text such as {texts[name]!r}{others}. Pass decimal=",".'
+                f"{self.table.name}: column {name} is text such as {texts[name]!r}{others}. "
+                f"Pass {parameter('decimal', ',')}."
             )
         self._refuse(
             [
@@ -540,10 +538,11 @@ class _Faults:
             start += len(batch)
 
     def _refuse(self, found: list[str], names: list[str]) -> NoReturn:
+        left_out = parameter("drop", names) if len(names) <= _N_NAMED else f"name the others in {parameter('columns')}"
         raise ValueError(
             f"{self.table.name}: features must be columns of numbers without gaps. Got {listed(found)}. Fill or "
-            f"convert {'it' if len(names) == 1 else 'them'}, name labels in `labels` and identifiers in `ids`, or "
-            f"leave out: {f'drop={_literal(names)}' if len(names) <= _N_NAMED else 'name the others in `columns`'}."
+            f"convert {'it' if len(names) == 1 else 'them'}, name labels in {parameter('labels')} and identifiers in "
+            f"{parameter('ids')}, or leave out: {left_out}."
         )
 
 
@@ -573,8 +572,9 @@ def targets_of(
         _check_complete(table, name, cells[name], "labels")
     if separator not in (None, "auto") and len(names) != 1:
         raise ValueError(
-            f"{table.name}: `label_separator` must be used with one column of labels. Got {separator!r} and "
-            f"{len(names)} columns in `labels`."
+            f"{table.name}: {parameter('label_separator')} must be used with one column of labels. Got "
+            f"{separator!r} and "
+            f"{len(names)} columns in {parameter('labels')}."
         )
 
     def refuse(reason: str) -> ValueError:
@@ -598,12 +598,13 @@ def ids_of(table: Table, name: str | None, cells: dict[str, Any]) -> Any:
         found = as_ids(ids, "ids").tolist()
     except ValueError as error:
         raise ValueError(
-            f"{table.name}: `ids` must be a column of text or whole numbers. Got {name}, {ids.dtype}."
+            f"{table.name}: {parameter('ids')} must be a column of text or whole numbers. Got {name}, {ids.dtype}."
         ) from error
     if n_repeated := len(found) - len(set(found)):
         raise ValueError(
-            f"{table.name}: `ids` must be a column whose values differ. Got {n_repeated:,} repeated ones in {name}, "
-            f"such as {first_repeated(found)}."
+            f"{table.name}: {parameter('ids')} must be a column whose values differ. Got {n_repeated:,} repeated "
+            "ones in "
+            f"{name}, such as {first_repeated(found)}."
         )
     return ids
 
@@ -615,7 +616,7 @@ def _check_complete(table: Table, name: str, column: Any, option: str) -> None:
     is_blank = compute.is_null(column, nan_is_null=True)
     if n := compute.sum(is_blank).as_py():
         raise ValueError(
-            f"{table.name}: `{option}` must be complete. Got {_cells(n, 'blank ')} in {name}, see "
+            f"{table.name}: {parameter(option)} must be complete. Got {_cells(n, 'blank ')} in {name}, see "
             f"{table.place(compute.index(is_blank, True).as_py())}. Fill them, or leave their rows out."
         )
 
