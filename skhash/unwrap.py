@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,25 +96,23 @@ def real_queries(
 
 @contextmanager
 def named_warnings(fit: Any, more: str = "") -> Iterator[None]:
-    """Context manager that begins each warning with the name of a fit, also if it was shown before.
+    """Context manager that begins each warning with the name of a fit, and shows it at the end, also after an error.
 
-    `fit` is the name, or an estimator with a class and a number of bits. Inside another such context its name is kept.
+    `fit` is the name, or an estimator with a class and a number of bits.
     """
-    with warnings.catch_warnings():
-        show, name = warnings.showwarning, fit
-        if isinstance(show, partial) and show.func is _show_named:
-            show, name = show.args
-        elif not isinstance(fit, str):
-            hasher = find_hasher(fit)
-            nbits = getattr(hasher, "nbits", None)
-            name = f"{type(hasher).__name__}{'' if nbits is None else f', {nbits} bits'}"
-        warnings.showwarning = partial(_show_named, show, name + more)
-        yield
-
-
-def _show_named(show: Any, name: str, message: Any, *place: Any, **options: Any) -> None:
-    """Show a warning that begins with a name."""
-    show(f"{name}: {message}", *place, **options)
+    if isinstance(fit, str):
+        name = fit
+    else:
+        hasher = find_hasher(fit)
+        nbits = getattr(hasher, "nbits", None)
+        name = f"{type(hasher).__name__}{'' if nbits is None else f', {nbits} bits'}"
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        for each in caught:
+            warnings.warn_explicit(f"{name}{more}: {each.message}", each.category, each.filename, each.lineno)
 
 
 def find_hasher(estimator: Any) -> Any:

@@ -1,5 +1,7 @@
 """What scorers read from Pipelines and searches."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -19,6 +21,7 @@ from skhash.metrics import (
     ndcg,
     relevance_histogram,
 )
+from skhash.unwrap import named_warnings
 
 
 def test_a_given_database_passes_through_the_pipeline(digits):
@@ -72,3 +75,16 @@ def test_an_estimator_that_is_not_a_hasher(digits):
     assert RetrievalScorer(database="fold")(binary, digits.X_query, digits.y_query) > 0.2
     with pytest.raises(TypeError, match=r"database='fold'.*.*for a display a histogram.* Got Binarizer"):
         TieRangeDisplay.from_estimator(binary, digits.X_query, digits.y_query)
+
+
+def test_a_warning_has_the_names_of_its_fits_also_if_one_fails():
+    def fit():
+        with named_warnings("outer"), named_warnings(ITQHasher(8), ", candidate 1"):
+            for _ in range(2):  # the second one is shown, too: it may be of another fit
+                warnings.warn("look", DeprecationWarning, stacklevel=1)
+            raise ValueError("no")
+
+    message = "^outer: ITQHasher, 8 bits, candidate 1: look$"
+    with pytest.warns(DeprecationWarning, match=message) as seen, pytest.raises(ValueError, match="no"):
+        fit()
+    assert [warning.filename for warning in seen] == [__file__] * 2
