@@ -31,7 +31,7 @@ from skhash.engine.backbones import build_backbone, clone_with_module, output_wi
 from skhash.engine.data import DatasetArray, batch_tensor
 from skhash.engine.networks import check_range, declared_statistics, is_network
 from skhash.engine.runtime import full_precision, own_settings, seeded
-from skhash.persistence.identity import digest
+from skhash.persistence.identity import code_of, digest
 
 Features = npt.NDArray[np.float32]
 AUTO = "auto"  # the folder of the user
@@ -330,13 +330,14 @@ class PretrainedFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Digest of what decides the features of an image: weights, code, and the statistics of the input."""
         declared = declared_statistics(self._module, self.input_shape_[0])
         try:
-            code = digest(self._module, "network", weights=False)
+            kinds = {kind for part in self._module.modules() for kind in type(part).__mro__}
+            network = digest([self._module, code_of(kinds)], "network")
         except TypeError as error:
             raise TypeError(
-                "`network` must be of classes whose source can be read, to have a `cache`. Got a "
-                f"{qualified_name(self.network)} instead. Define them in a file, or set cache=None."
+                "`network` must be of classes in files, and not scripted, to have a `cache`. Got a "
+                f"{qualified_name(self.network)} instead. Set cache=None."
             ) from error
-        return hashlib.sha256(f"{code} {self.digest_} {declared}".encode()).hexdigest()
+        return hashlib.sha256(f"{network} {declared}".encode()).hexdigest()
 
     @torch.no_grad()
     def _features(self, images: Any, indices: npt.NDArray[np.int64], version: tuple[int, int] | None) -> Features:

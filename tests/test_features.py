@@ -196,7 +196,7 @@ def test_a_full_disk_is_one_warning(network, images, cache_home, monkeypatch):
     assert len(warned) == 1
 
 
-def test_scripted_networks_of_one_structure_have_their_own_features(images, cache_home):
+def test_scripted_networks_of_one_structure_have_their_own_features(images, cache_home, tmp_path):
     class Times(nn.Module):
         def __init__(self, k: int):
             super().__init__()
@@ -208,8 +208,10 @@ def test_scripted_networks_of_one_structure_have_their_own_features(images, cach
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch would rather export
         networks = [torch.jit.trace(Times(k), torch.zeros(2, 3, 16, 16)) for k in (1, 2)]
-    one, two = (PretrainedFeatures(module).fit_transform(images) for module in networks)
+    one, two = (PretrainedFeatures(module).fit_transform(images) for module in networks)  # computed each time
     assert_allclose(two, 2 * one)
+    with pytest.raises(TypeError, match="`network` must be of classes in files, and not scripted, to have a `cache`"):
+        PretrainedFeatures(networks[0], cache=tmp_path).fit_transform(images)
 
 
 def test_broken_files_are_an_error_before_the_network_runs(network, images):
@@ -249,7 +251,7 @@ def test_a_network_without_a_source_has_no_cache(images, tmp_path):
     exec("class Typed(nn.Flatten): pass", namespace)
     module = namespace["Typed"]()
     assert PretrainedFeatures(module).fit_transform(images).shape == (30, 768)
-    with pytest.raises(TypeError, match="`network` must be of classes whose source can be read"):
+    with pytest.raises(TypeError, match="`network` must be of classes in files"):
         PretrainedFeatures(module, cache=tmp_path).fit_transform(images)
 
 

@@ -1,8 +1,6 @@
 """Build hashers from the names of methods, and from estimators of your own."""
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +9,7 @@ from sklearn.base import clone
 from skhash import hashers
 from skhash._validation import with_nearest, with_python_ints
 from skhash.base import BaseHasher
-from skhash.persistence.identity import digest
+from skhash.persistence.identity import code_of, digest
 from skhash.registry import (
     BASELINES,
     CONV,
@@ -28,8 +26,6 @@ from skhash.unwrap import find_hasher
 
 #: what the registry says of a method that it does not have
 _OWN = Variant(Method("own", "own.", style=-1, paper="", use_for=""))
-#: libraries whose versions are stored with each result
-_LIBRARIES = sys.stdlib_module_names | {"numpy", "scipy", "skhash", "sklearn", "torch"}
 
 
 def expand_methods(names: Iterable[str], task: str = "relevance") -> list[str]:
@@ -195,12 +191,8 @@ def source_of(estimator: Any) -> str:
     The code is that of the modules of its classes, and of all modules in the same folder of a package.
     """
     parts = [estimator, *(part for part in estimator.get_params().values() if hasattr(part, "get_params"))]
-    names = {kind.__module__ for part in parts for kind in type(part).__mro__}
-    files: set[Path] = set()
-    for module in (sys.modules[name] for name in names if name.partition(".")[0] not in _LIBRARIES):
-        if file := getattr(module, "__file__", None):  # a notebook has none, and its classes are in the digest below
-            files |= set(Path(file).parent.rglob("*.py")) if module.__package__ else {Path(file)}
+    kinds = {kind for part in parts for kind in type(part).__mro__}
     try:
-        return digest([clone(estimator), [path.read_bytes() for path in sorted(files)]], "methods")
+        return digest([clone(estimator), code_of(kinds, packages=True)], "methods")
     except (TypeError, OSError):
         return uuid4().hex

@@ -112,9 +112,12 @@ class Modulo:
 @pytest.mark.parametrize(
     ("affinity", "expected"),
     [
-        (Modulo(10, lock=threading.Lock()), r"Got a _thread.lock at `affinity.lock` instead, .* Leave it out of what"),
-        (Modulo(10, label=lambda y: y), r"Got a .*<lambda> at `affinity.label` instead, .* Define it in a file"),
-        (lambda a, b: np.equal.outer(a, b).astype(float), "Got a .*<lambda> instead, .* Define it in a file"),
+        (Modulo(10, lock=threading.Lock()), "Got a .*Modulo instead, .*: cannot pickle '_thread.lock'"),
+        (Modulo(10, label=lambda y: y), "Got a .*Modulo instead, .*<lambda>.* Define functions and classes in a file"),
+        (
+            lambda a, b: np.equal.outer(a, b).astype(float),
+            "Got a .*<lambda> instead, .* Define functions and classes in a file",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_distinguished_are_refused(digits, tmp_path, affinity, expected):

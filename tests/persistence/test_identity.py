@@ -1,9 +1,9 @@
 """What identifies a training: equal for equal meaning, in any process, and another file for each difference."""
 
 import functools
-import linecache
 import tempfile
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -66,19 +66,6 @@ class Affinity:
         return 2 * self.n
 
 
-def make(text):
-    """A class or function from a text with a source, as that of a cell of a notebook."""
-    file = f"<cell {hash(text)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names = {"__name__": "notebook"}
-    exec(compile(text, file, "exec"), names)
-    return names["Made"]
-
-
-def make_function(n):
-    return make(f"def Made(x):\n    return x + {n}")
-
-
 def in_closure(value):
     return lambda x: value * x
 
@@ -102,17 +89,25 @@ def unscaled(x):
     return x
 
 
+@functools.lru_cache
+def cached(x):
+    return x
+
+
+@functools.lru_cache
+def also_cached(x):
+    return x
+
+
 MAKERS = {
     "numbers": lambda n: n,
-    "code of functions": make_function,
     "names of functions": [scaled, unscaled].__getitem__,
     "functools.partial": lambda n: functools.partial(scaled, n),
     "partial of functions": lambda n: functools.partial([scaled, unscaled][n]),
     "bound methods": lambda n: Affinity(n).method,
     "callable objects": Affinity,
-    "code of classes": lambda n: make(f"class Made:\n    def __call__(self, x):\n        return x + {n}")(),
-    "attributes of classes": lambda n: [Needs, NeedsNot][n],
-    "cached functions": lambda n: functools.lru_cache(make_function(n)),
+    "names of classes": lambda n: [Needs, NeedsNot][n],
+    "cached functions": [cached, also_cached].__getitem__,
     "sets": lambda n: {"a", "b", f"c{n}"},
     "dicts": lambda n: {"a": 1, "b": {"c": n}},
     "arrays": lambda n: np.array([0, n]),
@@ -129,7 +124,7 @@ MODULES = {
     "frozen": lambda n: torch.nn.ReLU() and torch.nn.Linear(2, 2).requires_grad_(bool(n)),
     "activations": lambda n: torch.nn.Sequential(torch.nn.Linear(2, 2), [torch.nn.ReLU(), torch.nn.Tanh()][n]),
     "options": lambda n: torch.nn.LeakyReLU([0.1, 0.2][n]),
-    "code": lambda n: [Doubled, Tripled][n](2, 2),
+    "names of classes": lambda n: [Doubled, Tripled][n](2, 2),
     "buffers": lambda n: with_buffer(torch.nn.Linear(2, 2), n),
     "order": lambda n: torch.nn.Sequential(*[torch.nn.ReLU(), torch.nn.Tanh()][:: 1 - 2 * n]),
 }
@@ -182,10 +177,10 @@ def test_what_has_no_influence_does_not_count():
     assert identity(module) == identity(module.eval())
 
 
-def without_source():
-    names = {"__name__": "notebook"}
-    exec("def made(x):\n    return x", names)
-    return names["made"]
+def scripted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather export
+        return torch.jit.trace(torch.nn.ReLU(), torch.zeros(2))
 
 
 def nested(n):
@@ -200,20 +195,21 @@ def nested(n):
     [
         (threading.Lock(), ""),
         ((x for x in "abc"), ""),
-        (lambda x: x, r"<lambda> at `augment\.value` instead, and it has no name of its own. Define it in a file"),
-        (in_closure(2), ".*it has no name of its own"),
-        (local_function(), ".*it has no name of its own"),
-        (local_class(), ".*it has no name of its own"),
-        (local_class()(), ".*it has no name of its own"),
-        (functools.partial(local_function()), ".*it has no name of its own"),
-        (functools.lru_cache(local_function()), ".*it has no name of its own"),
-        (Affinity(threading.Lock()), r" at `augment\.value\.n`"),
-        (nested(100_000), ".*nested too deeply"),
-        (without_source(), ".*its source cannot be read. Define it in a file"),
+        (lambda x: x, r"<lambda>.* Define functions and classes in a file, outside of functions"),
+        (in_closure(2), "in_closure.<locals>.<lambda>"),
+        (local_function(), "local_function.<locals>.inner"),
+        (local_class(), "local_class.<locals>.Inner"),
+        (local_class()(), "local_class.<locals>.Inner"),
+        (functools.partial(local_function()), "local_function.<locals>.inner"),
+        (functools.lru_cache(local_function()), "local_function.<locals>.inner"),
+        (Affinity(threading.Lock()), "lock"),
+        (nested(100_000), "recursion"),
+        (scripted(), "the code of a scripted or traced module has no name"),
+        (torch.nn.LazyLinear(2), "uninitialized"),
     ],
 )
 def test_what_cannot_be_identified_is_named(value, reason):
-    message = f"`augment` must be identifiable when `checkpoint` is set.* Got a .*{reason}"
+    message = f"`augment` must be identifiable when `checkpoint` is set.* Got a functools.partial .*{reason}"
     with pytest.raises(TypeError, match=message):
         identity(value)
 
