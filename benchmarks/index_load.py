@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skhash import ITQHasher
-from skhash.codes.blocks import CodeBlocks
+from skhash.codes import Codes
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.items import Items
 from skhash.persistence import save
@@ -77,7 +77,7 @@ def main():
         hasher = ITQHasher(nbits, store_database=False, random_state=0).fit(rng.normal(size=(2000, N_FEATURES)))
         index = HammingNeighbors(FrozenEstimator(hasher)).fit(rng.normal(size=(10, N_FEATURES)))
         codes = rng.integers(0, 256, (N_ITEMS, nbits // 8), dtype=np.uint8)
-        index._items = Items.of(CodeBlocks.from_rows(codes, nbits), np.arange(N_ITEMS))
+        index._items = Items.of(Codes(codes, nbits).blocks(), np.arange(N_ITEMS))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index.safetensors"
             save(index, path)
@@ -85,7 +85,7 @@ def main():
             runs = [first_search(path, "plain") for _ in range(N_PROCESSES)]
             runs.append(first_search(path, "traced") | dict.fromkeys(("libraries", "load", "cpu", "wall"), math.inf))
             best = [min(run[name] for run in runs if run[name] is not None) for name in columns]
-        print("".join(f"{value:12.1f}" for value in (nbits, index.codes_.nbytes / 2**20, *best)))
+        print("".join(f"{value:12.1f}" for value in (nbits, index.codes_.rows.nbytes / 2**20, *best)))
 
 
 if __name__ == "__main__":

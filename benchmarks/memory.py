@@ -85,7 +85,7 @@ def run_fit(name, X, y):
     hasher = getattr(skhash, variant.method.class_name)(**variant.parameters)
     options = {"nbits": NBITS, "random_state": 0} | QUICK.get(name, {})
     hasher.set_params(**{key: value for key, value in options.items() if key in hasher.get_params()})
-    return hashlib.sha256(hasher.fit(X, y).database_.codes.tobytes()).hexdigest()[:12]
+    return hashlib.sha256(hasher.fit(X, y).database_.codes.rows.tobytes()).hexdigest()[:12]
 
 
 def metric_data(n_queries, n_items):
@@ -95,13 +95,14 @@ def metric_data(n_queries, n_items):
 
 
 def run_metric(name, query, database, query_y, database_y):
+    from skhash.codes import Codes
     from skhash.metrics import Ranking, average_precision, evaluate_ranking, relevance_histogram
 
     weights = None if name == "plain" else np.random.default_rng(1).uniform(0.5, 2, 64)
     if name == "weighted-histogram":
         H = relevance_histogram(query, database, query_y, database_y, bit_weights=weights, nbits=64)
         return repr(average_precision(H))
-    ranking = Ranking(query, database, 64, query_y, database_y, "auto", bit_weights=weights)
+    ranking = Ranking(Codes.of(query, 64), Codes.of(database, 64), query_y, database_y, "auto", bit_weights=weights)
     return repr(evaluate_ranking(ranking, ["ap"])["ap"])
 
 

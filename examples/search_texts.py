@@ -64,6 +64,6 @@ for question, items in zip(QUESTIONS, found, strict=True):
 nearest = np.argsort(-(queries @ vectors.T), axis=1)[:, :10]
 ten = index.kneighbors(queries, 10, return_distance=False)
 shared = np.mean([np.isin(a, b).mean() for a, b in zip(nearest, ten, strict=True)])
-sizes = [array.nbytes // len(texts) for array in (vectors, index.codes_)]
+sizes = [array.nbytes // len(texts) for array in (vectors, index.codes_.rows)]
 print(f"{len(texts):,} texts; a vector takes {sizes[0]:,} bytes, a code {sizes[1]}")
 print(f"share of the ten nearest vectors that the codes find: {shared:.2f}")

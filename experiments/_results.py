@@ -30,9 +30,9 @@ def rank(hasher, data, metrics, *, weighted=True):
     dict of str to float
     """
     weights = getattr(hasher, "bit_weights_", None) if weighted else None
-    codes = hasher.encode(data.X_query), hasher.encode(data.X_database)
+    codes = hasher.codes(data.X_query), hasher.codes(data.X_database)
     options = {"bit_weights": weights, "exclude_self": data.get("exclude_self", False)}
-    ranking = Ranking(*codes, hasher.nbits, data.y_query, data.y_database, data.affinity, **options)
+    ranking = Ranking(*codes, data.y_query, data.y_database, data.affinity, **options)
     return evaluate_ranking(ranking, metrics)
 
 

@@ -37,6 +37,18 @@ def as_ids(values: Any, name: str) -> npt.NDArray[Any]:
     return array if kinds == {str} else _object_array([str.__str__(text) for text in flat], array.shape)
 
 
+def checked_ids(ids: Any, n: int) -> npt.NDArray[Any]:
+    """A copy of the identifiers of n items, int64 or text of shape (n,), all different; ValueError for others."""
+    checked = as_ids(ids, "ids")
+    if checked.shape != (n,):
+        raise ValueError(f"`ids` must be ints of shape ({n},), or text. Got shape {checked.shape} instead.")
+    if checked.dtype == np.uint64:
+        raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead. Pass text: ids.astype(str).")
+    if (is_text(checked) or len(np.unique(checked)) < n) and (again := first_repeated(checked.tolist())) is not None:
+        raise ValueError(f"`ids` must differ from each other. Got {again!r} more than once.")
+    return np.array(checked)
+
+
 def joined_elements(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Identifiers that nothing has checked, in one array of shape (n,) that rounds and converts none of them."""
     filled = [part for part in parts if part.size]

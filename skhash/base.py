@@ -17,7 +17,15 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skhash._compat import Interval, InvalidParameterError, StrOptions, fit_context, validate_parameter_constraints
+from skhash._compat import (
+    Interval,
+    InvalidParameterError,
+    StrOptions,
+    fit_context,
+    n_samples,
+    validate_parameter_constraints,
+)
+from skhash._ids import checked_ids
 from skhash._threads import one_thread
 from skhash._validation import (
     N_CHECKED,
@@ -35,11 +43,12 @@ from skhash._validation import (
 )
 from skhash.affinity import Relevance
 from skhash.affinity.targets import as_labels
-from skhash.codes import threshold
-from skhash.codes.bits import MAX_NBITS, first_bits
+from skhash.codes import Codes, threshold
+from skhash.codes.bits import MAX_NBITS
 from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
 from skhash.functions import HashFunction
-from skhash.persistence.fingerprint import fingerprint_of
+from skhash.persistence.fingerprint import fingerprint_of, known_fingerprint
+from skhash.unwrap import item_factors
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -48,29 +57,26 @@ class InterruptedFit(KeyboardInterrupt):
 
 @dataclass(frozen=True, eq=False)
 class Database:
-    """Codes of the training samples, which `score` ranks, with their targets and their factors.
+    """Codes of the training samples, which `score` ranks, and their targets.
 
     Parameters
     ----------
-    codes : ndarray of shape (n_samples, ceil(nbits / 8)), dtype uint8
-        Packed codes.
+    codes : Codes
+        Codes of the samples, with their factors if the hasher has ``factors=True``.
     y : array of shape (n_samples, ...), default=None
         What the affinity compares.
-    factors : ndarray of shape (n_samples, 2), dtype float32, default=None
-        Factors of the samples, of a hasher with ``factors=True``.
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQHasher
     >>> X, y = load_digits(return_X_y=True)
-    >>> ITQHasher(16, random_state=0).fit(X, y).database_.codes.shape
+    >>> ITQHasher(16, random_state=0).fit(X, y).database_.codes.rows.shape
     (1797, 2)
     """
 
-    codes: npt.NDArray[np.uint8]
+    codes: Codes
     y: Any = None
-    factors: npt.NDArray[np.float32] | None = None
 
 
 def _adds_abstract_methods(cls: type) -> bool:
@@ -233,7 +239,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 codes = map_batches(self, X[checked], binarize_and_pack)
                 labels = labels if labels is None else labels[checked]
             else:
-                codes = self.database_.codes
+                codes = self.database_.codes.rows
         warn_if_degenerate(codes, self.function_.nbits, X.shape[0], labels, stacklevel=5)
         self._warn_of_training(stacklevel=6)
         return self
@@ -398,6 +404,43 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """
         return encode_samples(self, X, out, batch_size, progress)
 
+    def codes(self, X: Any, *, ids: npt.ArrayLike | None = None) -> Codes:
+        """Codes of samples with what belongs to them, for an index, a store or a file.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        ids : array-like of shape (n_samples,), ints or text, default=None
+            Identifiers, all different.
+
+        Returns
+        -------
+        Codes
+            The codes of :meth:`encode`, their number of bits, the identifiers, the factors if the hasher has
+            ``factors=True``, and the fingerprint of the hasher.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the hasher is not fitted.
+        ValueError
+            If `X` does not match the training samples, or `ids` do not match `X`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skhash import ITQHasher
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = ITQHasher(16, random_state=0).fit(X)
+        >>> codes = hasher.codes(X[:2], ids=["first", "second"])
+        >>> codes.nbits, codes.fingerprint == hasher.fingerprint_
+        (16, True)
+        """
+        ids = None if ids is None else checked_ids(ids, n_samples(X))
+        codes = Codes(self.encode(X), self._n_features_out, ids, item_factors(self, X))
+        return replace(codes, fingerprint=known_fingerprint(self.function_))
+
     def score(self, X: Any, y: Any = None) -> float:
         """Mean tie-aware AP of `X` as queries against the training samples as database.
 
@@ -493,7 +536,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                     first = tuple(slice(nbits if axis == "nbits" else None) for axis in axes)
                     setattr(self, name, getattr(self, name)[first].copy(order="K"))
         if self.database_ is not None:
-            self.database_ = replace(self.database_, codes=first_bits(self.database_.codes, nbits), factors=None)
+            self.database_ = replace(self.database_, codes=self.database_.codes.first(nbits))
 
     @property
     def fingerprint_(self) -> str:
@@ -595,8 +638,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Store the codes and targets of the training samples, the database of `score`."""
         self.database_ = None
         if self.store_database:
-            codes = map_batches(self, X, binarize_and_pack)
-            self.database_ = Database(codes, targets, self._database_factors(X))
+            rows = map_batches(self, X, binarize_and_pack)
+            codes = Codes(rows, self._n_features_out, factors=self._database_factors(X))
+            self.database_ = Database(codes, targets)
 
     def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
         """Factors of the training samples, of a hasher that has them."""
@@ -604,7 +648,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _set_database(self, codes: npt.NDArray[np.uint8], y: Any = None, factors: Any = None) -> None:
         """Set the database to the values of a file, which are checked afterwards."""
-        self.database_ = Database(codes, y, factors)
+        self.database_ = Database(Codes(codes, self._n_features_out, factors=factors), y)
 
     def _store_weights(self, weights: Any) -> None:
         """Set the fitted attributes of a method that learns step by step."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import as_count
-from skhash.codes.bits import as_packed, check_same_nbits
+from skhash.codes import Codes
 from skhash.metrics.shards import (
     SPLIT_EVERY,
     blocks_of,
@@ -80,7 +80,7 @@ def encode(hasher: Any, X: Any) -> Any:
 
 
 def relevance_histogram(
-    query_codes: npt.ArrayLike,
+    query_codes: Codes | npt.ArrayLike,
     database_codes: Any,
     query_y: Any,
     database_y: Any,
@@ -94,10 +94,10 @@ def relevance_histogram(
 
     Parameters
     ----------
-    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
-        Bits, or packed codes with `nbits`.
+    query_codes : Codes, or array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Codes, bits, or packed codes with `nbits`.
     database_codes : dask array of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
-        The same for the database, as :func:`encode` returns them.
+        Bits if the queries are bits, or packed codes, as :func:`encode` returns them.
     query_y : array-like of shape (n_queries, ...)
         Targets of the queries.
     database_y : dask array, data frame or series of shape (n_items, ...)
@@ -136,14 +136,13 @@ def relevance_histogram(
     """
     split_every = _checked_split(split_every)
     pairs = pairs_of_blocks(database_codes, database_y)
-    packed, n_found = as_packed(query_codes, nbits, "query_codes")
-    # the queries are packed once here, and each block of bits when it is counted
-    codes = packed if nbits is not None else np.unpackbits(packed, axis=1, count=n_found)
-    return count_blocks(codes, pairs, query_y, affinity, bit_weights, nbits, split_every)
+    queries = Codes.of(query_codes, nbits, name="query_codes")
+    are_packed = nbits is not None or isinstance(query_codes, Codes)
+    return count_blocks(queries, pairs, query_y, affinity, bit_weights, split_every, are_packed=are_packed)
 
 
 def kneighbors(
-    query_codes: npt.ArrayLike,
+    query_codes: Codes | npt.ArrayLike,
     database_codes: Any,
     n_neighbors: int = 10,
     *,
@@ -154,10 +153,10 @@ def kneighbors(
 
     Parameters
     ----------
-    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
-        Bits, or packed codes with `nbits`.
+    query_codes : Codes, or array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Codes, bits, or packed codes with `nbits`.
     database_codes : dask array of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
-        The same for the database, as :func:`encode` returns them.
+        Bits if the queries are bits, or packed codes, as :func:`encode` returns them.
     n_neighbors : int, default=10
         Number of neighbors of each query.
     nbits : int, default=None
@@ -192,24 +191,24 @@ def kneighbors(
     split_every = _checked_split(split_every)
     n_neighbors = as_count(n_neighbors, "n_neighbors")
     blocks = blocks_of(database_codes, "database_codes")
-    packed, n_found = as_packed(query_codes, nbits, "query_codes")
-    queries = delayed(packed, pure=False)
+    of_queries = Codes.of(query_codes, nbits, name="query_codes")
+    are_packed = nbits is not None or isinstance(query_codes, Codes)
+    queries = delayed(of_queries, pure=False)
     ends = delayed(np.cumsum)([delayed(len)(block) for block in blocks])
     parts = [
-        delayed(_search)(queries, block, ends[place], n_neighbors, n_found, nbits is None)
-        for place, block in enumerate(blocks)
+        delayed(_search)(queries, block, ends[place], n_neighbors, are_packed) for place, block in enumerate(blocks)
     ]
     return reduce_tree(parts, functools.partial(merge_neighbors, n_neighbors=n_neighbors), split_every)
 
 
-def _search(queries: Any, block: Any, end: int, n_neighbors: int, nbits: int, is_bits: bool) -> Any:
+def _search(queries: Codes, block: Any, end: int, n_neighbors: int, are_packed: bool) -> Any:
     """Distances and indices of the nearest items of a block, whose last item has the index `end` - 1."""
     if not len(block):
         return np.empty((len(queries), 0)), np.empty((len(queries), 0), dtype=np.int64)
-    packed, n_found = as_packed(block, None if is_bits else nbits, "database_codes")
-    check_same_nbits(nbits, n_found, "query_codes", "database_codes")
-    index = HammingNeighbors(nbits=nbits).fit(packed, ids=np.arange(end - len(packed), end))
-    distances, indices = index.kneighbors(queries, min(n_neighbors, len(packed)))
+    codes = Codes.of(block, queries.nbits if are_packed else None, name="database_codes")
+    queries.check_same(codes, "query_codes", "database_codes")
+    index = HammingNeighbors().fit(codes, ids=np.arange(end - len(codes), end))
+    distances, indices = index.kneighbors(queries, min(n_neighbors, len(codes)))
     return distances, indices
 
 

@@ -1,4 +1,4 @@
-"""Codes of samples, slice by slice, in bounded memory: of arrays, datasets and iterators, into an array or a file."""
+"""Rows of samples, slice by slice, in bounded memory: of arrays, datasets and iterators, into an array or a file."""
 
 import mmap
 import os
@@ -22,7 +22,7 @@ from skhash.persistence.encodings import RecordFile
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
 
-Codes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.uint8]
 Progress = Callable[[int, int | None], object]
 Slices = Generator[Any, None, None]
 
@@ -56,10 +56,10 @@ def map_samples(
 def encode_samples(
     hasher: Any,
     X: Any,
-    out: str | os.PathLike[str] | Codes | None,
+    out: str | os.PathLike[str] | Rows | None,
     batch_size: int | None,
     progress: Progress | None,
-) -> Codes:
+) -> Rows:
     """Packed codes of samples; see :meth:`BaseHasher.encode`."""
     batch_size = as_count_or_none(batch_size, "batch_size")
     if progress is not None and not callable(progress):
@@ -86,7 +86,7 @@ def encode_samples(
 def into_file(
     hasher: Any,
     source: "Source",
-    function: Callable[[Any], Codes],
+    function: Callable[[Any], Rows],
     width: int,
     path: Any,
     size: int,
@@ -118,7 +118,7 @@ def into_file(
 
 def _into_array(
     hasher: Any, source: "Source", convert: "Converter", out: Any, size: int, progress: Progress | None
-) -> Codes:
+) -> Rows:
     width, parts, n_done = -(-hasher._n_features_out // 8), [], 0
     if out is not None:
         _check_out(out, source.n, width)
@@ -167,7 +167,7 @@ class Converter:
         self.hasher, self.is_valid, self.method = hasher, is_valid, method
         self._plain: Any = None  # type of slices that need no conversion
 
-    def codes(self, samples: Any) -> Codes:
+    def codes(self, samples: Any) -> Rows:
         """Packed codes of a slice."""
         return binarize_and_pack(self.activations(samples))
 
@@ -185,7 +185,7 @@ class Converter:
         return X
 
 
-def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Codes:
+def binarize_and_pack(activations: npt.NDArray[np.floating]) -> Rows:
     """Packed codes of checked activations."""
     bits = threshold(activations)
     if bits.shape[1] % 8 == 0:  # whole bytes: several times as fast as with axis=1

@@ -139,7 +139,9 @@ def check_codes(estimator: Any, X: Any = None, y: Any = None) -> None:
     assert bits.shape == activations.shape == (len(data.X_query), estimator.nbits), "a column per bit"
     assert_array_equal(bits, activations >= 0, "a bit is 1 where its activation is >= 0")
     assert_array_equal(codes, np.packbits(bits, axis=1), "encode must pack the bits of transform")
-    assert_array_equal(hasher.database_.codes, hasher.encode(data.X), "the database holds the codes of the samples")
+    assert_array_equal(
+        hasher.database_.codes.rows, hasher.encode(data.X), "the database holds the codes of the samples"
+    )
     if data.y is not None:
         assert_array_equal(hasher.database_.y, data.y, "the database holds the targets of the samples")
 

@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from skhash.codes.bits import as_packed
+from skhash.codes.codes import Codes
 from skhash.codes.distances import Estimates
 
 
-def packed_codes(estimator: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
-    """Packed codes and their number of bits, from `encode` if the hasher has it, else from `transform`."""
+def codes_of(estimator: Any, X: Any) -> Codes:
+    """Codes of samples, from `encode` if the hasher has it, else from `transform`."""
     hasher = find_hasher(estimator)
     if hasattr(hasher, "encode") and hasattr(hasher, "_n_features_out"):
-        return hasher.encode(hasher_input(estimator, X)), int(hasher._n_features_out)
-    return as_packed(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
+        return Codes(hasher.encode(hasher_input(estimator, X)), int(hasher._n_features_out))
+    return Codes.of(estimator.transform(X), name=f"{type(hasher).__name__}.transform(X)")
 
 
-def training_database(hasher: Any) -> tuple[npt.NDArray[np.uint8], Any]:
-    """Packed codes and targets of the training samples of a hasher."""
+def training_database(hasher: Any) -> tuple[Codes, Any]:
+    """Codes and targets of the training samples of a hasher."""
     if not hasattr(hasher, "database_"):
         raise TypeError(
             "`estimator` must be a hasher of skhash, which stores a database, or use "

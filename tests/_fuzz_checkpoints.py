@@ -70,7 +70,7 @@ def read_checkpoint(path):
             if error.path == str(checkpoint):
                 raise InvalidFileError(path, error.reason) from error
             raise
-    return hasher.history_, hasher.weights_, hasher.database_.codes
+    return hasher.history_, hasher.weights_, hasher.database_.codes.rows
 
 
 @functools.cache

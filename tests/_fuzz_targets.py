@@ -101,7 +101,7 @@ def read_model(path):
     database = database.toarray() if sparse.issparse(database) else database
     if isinstance(database, np.ndarray) and database.dtype.kind == "O":
         database = database.tolist()
-    return repr(model), codes, None if hasher.database_ is None else hasher.database_.codes, database
+    return repr(model), codes, None if hasher.database_ is None else hasher.database_.codes.rows, database
 
 
 def unpack_model(data):
@@ -141,7 +141,7 @@ def read_index(path):
     index = load(path)
     X, _ = samples()
     queries = X[:3] if index.hasher_ is not None else np.zeros((3, index.n_features_in_), dtype=np.uint8)
-    codes = index.codes_.copy(), index.ids_.copy()  # both are mapped, and the next case has the same path
+    codes = index.codes_.rows.copy(), index.ids_.copy()  # both are mapped, and the next case has the same path
     if index.hasher_ is not None and index.n_features_in_ != N_FEATURES:
         return repr(index), codes
     index.set_params(n_neighbors=min(index.n_neighbors, index.n_samples_fit_ - 1), n_jobs=1)

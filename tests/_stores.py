@@ -22,10 +22,10 @@ NAMES = ["b", "a", "", "a ", " a", "007", "7", "NA", "None", "\\N", "tab\tand\nl
 def assert_same_names(stored, names=NAMES, *, is_sorted=False):
     """Identifiers are the text that was written, each with its code, which is its place in `names`."""
     expected = [(name, [i]) for i, name in enumerate(names)]
-    found = list(zip(stored.ids.tolist(), stored.codes.tolist(), strict=True))
+    found = list(zip(stored.ids.tolist(), stored.rows.tolist(), strict=True))
     assert found == (sorted(expected) if is_sorted else expected)
-    index = HammingNeighbors(n_neighbors=1, nbits=8).fit(stored.codes, ids=stored.ids)
-    assert index.kneighbors(stored.codes)[1][:, 0].tolist() == stored.ids.tolist()
+    index = HammingNeighbors(n_neighbors=1, nbits=8).fit(stored)
+    assert index.kneighbors(stored.rows)[1][:, 0].tolist() == stored.ids.tolist()
 
 
 def assert_same_hasher_only(write, read):
@@ -38,7 +38,7 @@ def assert_same_hasher_only(write, read):
     for options in ({}, {"fingerprint": fingerprint}, {"fingerprint": pickle.loads(pickle.dumps(hasher)).fingerprint_}):
         stored = read("with", **options)
         assert stored.fingerprint == fingerprint
-        assert_array_equal(stored.codes, codes)
+        assert_array_equal(stored.rows, codes)
     message = rf"hasher that made the codes in '.*with.*', {fingerprint}\. Got {other.fingerprint_} instead\. Load that"
     with pytest.raises(ValueError, match=rf"`fingerprint` must be that of the {message}") as caught:
         read("with", fingerprint=other.fingerprint_)
@@ -81,9 +81,9 @@ class Items:
         """What was read is what was written."""
         order = np.argsort(self.ids) if is_sorted else slice(None)
         assert stored.nbits == self.nbits
-        assert_array_equal(stored.codes, self.packed[order])
+        assert_array_equal(stored.rows, self.packed[order])
         assert_array_equal(stored.ids, self.ids[order])
-        assert (stored.codes.dtype, stored.ids.dtype) == (np.uint8, np.int64)
+        assert (stored.rows.dtype, stored.ids.dtype) == (np.uint8, np.int64)
 
 
 class Shortlists:

@@ -101,7 +101,7 @@ def fit(folder, out, n_epochs):
 
     X, y = load_digits(return_X_y=True)
     hasher = DPSHHasher(16, n_epochs=n_epochs, batch_size=100, checkpoint=folder, random_state=0)
-    np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_.codes)
+    np.save(out, hasher.fit(X[:300], y[:300], resume=True).database_.codes.rows)
 
 
 def fit_slowly(folder, out, n_epochs):

@@ -16,10 +16,9 @@ from scipy import sparse
 from skhash import LSHHasher, affinity, codes, metrics, neighbors
 from skhash._validation import resolve_device
 from skhash.callbacks import RetrievalMonitor
-from skhash.codes.bits import as_packed, quantize_weights
+from skhash.codes.bits import quantize_weights
 from skhash.comparison import make_hasher
 from skhash.engine.data import DatasetArray
-from skhash.metrics.histogram import count_histograms
 
 bits = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]])
 packed, y = np.packbits(bits, axis=1), [0, 1, 0, 1]
@@ -120,7 +119,7 @@ BAD = {
 #: records of what the library has checked, and what passes its arguments on to what is walked over
 NOT_WALKED = (
     r"(Metric|Ranking|RelevanceHistogram|evaluate_ranking)\."
-    r"|Relevance\.affinity"
+    r"|Relevance\.affinity|Codes\.(rows|nbits)"
 )
 
 two_codes = {"query_codes": bits, "database_codes": bits, "query_y": y, "database_y": y, "affinity": "auto"}
@@ -136,7 +135,8 @@ GOOD = {
     "signs": {"bits": bits},
     "pack": {"codes": bits},
     "unpack": {"packed": packed, "nbits": 3},
-    "as_packed": {"codes": packed, "nbits": 3},
+    "Codes.of": {"codes": packed, "nbits": 3},
+    "Codes.first": {"self": codes.Codes.of(bits), "nbits": 2},
     "hamming_distances": {"codes_a": bits, "codes_b": bits, "bit_weights": [1, 2, 3]},
     "hamming_distances of packed": {"codes_a": packed, "codes_b": packed, "nbits": 3},
     "bit_balance": {"codes": bits},
@@ -147,10 +147,6 @@ GOOD = {
     "relevance_histogram": two_codes,
     "relevance_histogram of packed": two_packed,
     "relevance_histogram of tensors": two_codes | {"bit_weights": None, "device": "cpu"},
-    "count_histograms": pairs | {"query_activations": bits * 1.0, "candidates": 2},
-    "count_histograms of packed": pairs | {"query_codes": packed, "database_codes": packed, "nbits": 3},
-    "count_histograms of tensors": pairs | {"bit_weights": None, "device": "cpu"},
-    "count_histograms of weights": pairs | {"bit_weights": [1, 2, 3]},
     "histogram_from_distances": {"distances": [[1, 2, 3, 4]] * 4, "query_y": y, "database_y": y, "affinity": "auto"},
     "histogram_from_distances of levels": {"distances": [[1, 2, 3, 4]] * 4, "levels": [[0, 1, 2, 0.5]] * 4},
     "RelevanceHistogram": {"counts": np.ones((1, 3, 2)), "levels": [0, 1]},
@@ -204,7 +200,7 @@ GOOD |= {"RetrievalScorer.__call__": labelled | {"self": metrics.RetrievalScorer
 
 
 #: and some that rooms share, whose arguments come from users as they are
-SHARED = (as_packed, quantize_weights, count_histograms, resolve_device, DatasetArray, RetrievalMonitor)
+SHARED = (quantize_weights, resolve_device, DatasetArray, RetrievalMonitor)
 PUBLIC = public_callables() | {callable_.__name__: callable_ for callable_ in SHARED}
 for cls in (
     affinity.ClassAffinity,

@@ -125,7 +125,7 @@ REFUSED = {
     "set": ({"a", "b"}, r"Got a set instead\. Pass a list"),
     "dict": ({"a": 0, "b": 1}, r"Got a dict instead\. Pass a list"),
     "masked": (np.ma.array([1, 2], mask=[0, 1]), r"must have no missing values\. Got 1 masked ones"),
-    "repeated": (["a", "a"], r"must differ from each other and from those in the index\. Got 'a' more than once"),
+    "repeated": (["a", "a"], r"must differ from each other\. Got 'a' more than once"),
     "repeated numbers": ([7, 7], r"must differ .* Got 7 more than once"),
     "too large": ([2**64, 1], r"must be ints that one type of 64 bits holds\. Got 18446744073709551616\. Pass text"),
     "too large for an index": (np.array([2**63, 1], np.uint64), r"must be at most .* Pass text: ids\.astype\(str\)"),
@@ -155,7 +155,7 @@ def test_added_names_are_not_cut():
     [
         (lambda index: index.add(BITS[:1]), r"must be given, since those of the index are text\. Got None"),
         (lambda index: index.add(BITS[:1], ids=[7]), r"must be text, as those in the index\. Got ints"),
-        (lambda index: index.add(BITS[:1], ids=["a"]), r"must differ .* Got 'a' more than once"),
+        (lambda index: index.add(BITS[:1], ids=["a"]), r"must differ from those in the index\. Got 'a'"),
         (lambda index: index.remove(["c", "a"]), r"must be in the index\. Got \['c'\], which are not"),
         (lambda index: index.remove([0]), r"must be text of shape \(n_ids,\), as those in the index"),
         (lambda index: index.remove([b"a"]), "Decode them"),

@@ -7,6 +7,7 @@ import pytest
 from _helpers import quick
 from sklearn import config_context
 
+from skhash.codes import Codes
 from skhash.hashers.shallow import gaussian_kernel
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
 from skhash.neighbors import HammingNeighbors, duplicate_groups
@@ -44,7 +45,7 @@ def weighted():
     rng = np.random.default_rng(0)
     query, database = (rng.integers(0, 256, (n, 4), dtype=np.uint8) for n in (50, 20_000))
     targets = [rng.integers(0, 5, n) for n in (50, 20_000)]
-    return query, database, 32, *targets, "auto", rng.uniform(1, 2, 32)
+    return Codes.of(query, 32), Codes.of(database, 32), *targets, "auto", rng.uniform(1, 2, 32)
 
 
 def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weighted):
@@ -59,8 +60,8 @@ def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weigh
 
 
 def test_a_weighted_histogram_takes_little_more_than_its_result(weighted):
-    query, database, nbits, query_y, database_y, affinity, weights = weighted
-    arguments = {"affinity": affinity, "bit_weights": weights, "nbits": nbits}
+    query, database, query_y, database_y, affinity, weights = weighted
+    arguments = {"affinity": affinity, "bit_weights": weights}
     with config_context(working_memory=4):
         peak, H = peak_of(lambda: relevance_histogram(query, database, query_y, database_y, **arguments))
     assert H.counts.sum() == 50 * 20_000

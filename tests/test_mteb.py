@@ -84,8 +84,8 @@ def our_metrics(index, made, names, **options):
     hasher = clone(index.hasher).fit(made.items)
     if index.query == "real":
         options["query_activations"] = hasher.project_queries(made.queries)
-    codes = hasher.encode(made.queries), hasher.encode(made.items)
-    ranking = Ranking(*codes, hasher.nbits, made.y[N_ITEMS:], made.y[:N_ITEMS], ClassAffinity(), **options)
+    codes = hasher.codes(made.queries), hasher.codes(made.items)
+    ranking = Ranking(*codes, made.y[N_ITEMS:], made.y[:N_ITEMS], ClassAffinity(), **options)
     return evaluate_ranking(ranking, names)
 
 
@@ -145,10 +145,10 @@ def test_a_frozen_hasher_is_used_as_it_is(made, digits):
     learned = ITQHasher(32, random_state=0).fit(digits.X_query)
     index = HammingNeighbors(FrozenEstimator(learned), query="real")
     scores = evaluate(code_search(Encoder(made.X), index), MadeTask(made.y))
-    codes = learned.encode(made.queries), learned.encode(made.items)
+    codes = learned.codes(made.queries), learned.codes(made.items)
     activations = learned.project_queries(made.queries)
     targets = made.y[N_ITEMS:], made.y[:N_ITEMS]
-    ranking = Ranking(*codes, 32, *targets, ClassAffinity(), query_activations=activations)
+    ranking = Ranking(*codes, *targets, ClassAffinity(), query_activations=activations)
     assert scores["ndcg_at_10"] == pytest.approx(evaluate_ranking(ranking, ["ndcg_at_10"])["ndcg_at_10"], abs=1e-5)
 
 

@@ -62,7 +62,7 @@ WRITTEN = {
     "compare.folder": lambda home, path: comparison.compare(X_of(home), folder=path, **FEW),
     "write_report.folder": lambda home, path: comparison.write_report(path, comparison.compare(X_of(home), **FEW)[0]),
     "write_image_browser.path": lambda home, path: displays.write_image_browser(
-        path, images(home), {"8": (np.zeros((1, 1), np.uint8), 8)}
+        path, images(home), {"8": np.zeros((1, 8), int)}
     ),
     "checkpoint": lambda home, path: TALRHasher(8, n_epochs=1, checkpoint=path).fit(X, y),
     "PretrainedFeatures.cache": lambda home, path: PretrainedFeatures(network, cache=path).fit_transform(images(home)),

@@ -29,8 +29,8 @@ def ranked(tmp_path_factory):
     found = index.kneighbors(data.X_query, len(data.X_database))
     write_run(folder / "run", *found)
     write_qrels(folder / "qrels", data.y_query, data.y_database)
-    codes = hasher.encode(data.X_query), hasher.encode(data.X_database)
-    ranking = Ranking(*codes, 8, data.y_query, data.y_database, data.affinity)
+    codes = hasher.codes(data.X_query), hasher.codes(data.X_database)
+    ranking = Ranking(*codes, data.y_query, data.y_database, data.affinity)
     values = evaluate_queries(ranking, ["ap", "ap_worst", "ap_best"])[1]
     return folder, values
 

@@ -82,7 +82,7 @@ def written(n, tmp_path):
     """What a store has of packed codes."""
     path = tmp_path / f"{type(n).__name__}.parquet"
     stores.to_parquet(packed_of(n), path, nbits=n)
-    return stores.from_parquet(path).codes
+    return stores.from_parquet(path).rows
 
 
 def browsed(n, tmp_path):
@@ -90,7 +90,7 @@ def browsed(n, tmp_path):
 
     Image.new("RGB", (8, 8)).save(tmp_path / "0.png")
     pictures = datasets.load_images(tmp_path / "0.png", size=8)
-    displays.write_image_browser(tmp_path / "page.html", pictures, {"code": (packed_of(n)[:1], n)})
+    displays.write_image_browser(tmp_path / "page.html", pictures, {"code": codes.Codes.of(packed_of(n)[:1], n)})
     return (tmp_path / "page.html").read_text()
 
 
@@ -152,11 +152,10 @@ RECIPES = {
     "DistanceAffinity max_samples": lambda n: affinity.DistanceAffinity(max_samples=n).fit(X).thresholds,
     "NeighborAffinity n_neighbors": lambda n: affinity.NeighborAffinity(n_neighbors=n)(X[:5], X),
     "RetrievalMonitor patience": lambda n: RetrievalMonitor(X, y, patience=n).patience,
-    "as_packed nbits": lambda n: codes.bits.as_packed(packed_of(n), n),
+    "Codes.of nbits": lambda n: codes.Codes.of(packed_of(n), n).bits(),
+    "Codes.first nbits": lambda n: codes.Codes.of(np.tile(bits, 9)).first(n).bits(),
     "bit_balance nbits": lambda n: codes.bit_balance(packed_of(n), nbits=n),
     "bit_correlation nbits": lambda n: codes.bit_correlation(packed_of(n)[:9, :], nbits=n),
-    "check_same_nbits nbits_a": lambda n: codes.bits.check_same_nbits(n, int(n), "a", "b"),
-    "check_same_nbits nbits_b": lambda n: codes.bits.check_same_nbits(int(n), n, "a", "b"),
     "hamming_distances nbits": lambda n: codes.hamming_distances(packed_of(n)[:5], packed_of(n), nbits=n),
     "quantize_weights nbits": lambda n: codes.bits.quantize_weights(np.ones(int(n)), n),
     "unpack nbits": lambda n: codes.unpack(packed_of(n), n),
@@ -193,10 +192,11 @@ RECIPES = {
     "RetrievalScorer candidates": lambda n: scored(query="real", candidates=n),
     "RetrievalScorer k": lambda n: scored(k=n),
     "average_precision k": lambda n: metrics.average_precision(histogram(), k=n, average=False),
-    "Ranking nbits": lambda n: list(metrics.Ranking(packed_of(n)[:5], packed_of(n), n, y[:5], y, "auto").histograms()),
     "Ranking candidates": lambda n: list(
         metrics.Ranking(
-            *(packed_of(24)[:5], packed_of(24), 24, y[:5], y, "auto"), query_activations=bits[:5] - 0.5, candidates=n
+            *(codes.Codes.of(packed_of(24), 24)[:5], codes.Codes.of(packed_of(24), 24), y[:5], y, "auto"),
+            query_activations=bits[:5] - 0.5,
+            candidates=n,
         ).histograms()
     ),
     "ndcg k": lambda n: metrics.ndcg(histogram(), k=n, average=False),
@@ -228,7 +228,7 @@ RECIPES = {
     ),
     "bit_strings nbits": lambda n: stores.bit_strings(packed_of(n), nbits=n),
     "to_sentence_transformers nbits": lambda n: stores.to_sentence_transformers(packed_of(n), "ubinary", nbits=n),
-    "to_faiss nbits": lambda n: stores.from_faiss(stores.to_faiss(packed_of(n), nbits=n), nbits=n).codes,
+    "to_faiss nbits": lambda n: stores.from_faiss(stores.to_faiss(packed_of(n), nbits=n), nbits=n).rows,
     "PretrainedFeatures batch_size": lambda n: features(batch_size=n).transform(images),
     "PretrainedFeatures.views n_views": lambda n: views(n_views=type(n)(3)),
     "PretrainedFeatures.views random_state": lambda n: features().views(images[:2], 1, random_state=n).versions,
@@ -244,7 +244,7 @@ RECIPES = {
 #: parameters that need no test of their own: why, and patterns of their names
 NOT_TESTED = {
     "records of what was computed": [
-        r"^(Difference|Drift|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|StoredCodes|Network) ",
+        r"^(Difference|Drift|Plan|Progress|Result|Step|ChosenCode|MeasuredCode|Codes|Network) ",
         r"^RecallByCandidatesDisplay ",
     ],
     "called by the library alone": [

@@ -11,7 +11,7 @@ from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL, table_options
 from skhash.cli._samples import Items, read_codes
-from skhash.codes.bits import first_bits
+from skhash.codes import Codes
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
 from skhash.displays import write_image_browser
@@ -38,14 +38,14 @@ def _check_labels(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be used with --labels-from FILE.")
 
 
-def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, tuple[Any, int]], dict[str, Any]]:
+def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, Codes], dict[str, Any]]:
     """Codes at each number of bits, and training pictures, by their names in the menu of the page."""
     stems = Counter(Path(path).stem for path in parts)
     codes, trained = {}, {}
     for path, part in parts.items():
-        stored, name = part.stored, Path(path).stem if stems[Path(path).stem] == 1 else path
-        for nbits in [stored.nbits] if bits is None else _numbers(bits, stored.nbits, path):
-            codes[f"{name}, {nbits} bits"] = first_bits(stored.codes, nbits), nbits
+        of_part, name = part.codes, Path(path).stem if stems[Path(path).stem] == 1 else path
+        for nbits in [of_part.nbits] if bits is None else _numbers(bits, of_part.nbits, path):
+            codes[f"{name}, {nbits} bits"] = of_part.first(nbits)
             trained[f"{name}, {nbits} bits"] = part.trained
     return codes, {name: marks for name, marks in trained.items() if marks is not None}
 
@@ -64,9 +64,9 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
         images_of_codes(options.images, named) if named else load_images(options.images, size=THUMBNAIL, broken="skip")
     )
     for path, part in parts.items():
-        if len(part.stored.codes) != len(images):
+        if len(part.codes) != len(images):
             raise ValueError(
-                f"INDEX must have a code for each of the {len(images):,} pictures. Got {len(part.stored.codes):,} "
+                f"INDEX must have a code for each of the {len(images):,} pictures. Got {len(part.codes):,} "
                 f"codes in {path}. Encode the pictures again: skhash encode."
             )
     if options.labels_from is not None:

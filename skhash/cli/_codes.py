@@ -4,6 +4,7 @@ import argparse
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
 from skhash._files import check_writable, write_atomically
-from skhash._ids import is_text
+from skhash._ids import checked_ids, is_text
 from skhash._libraries import library
 from skhash._progress import progress
 from skhash.cli._pictures import load_model, open_for
@@ -28,18 +29,16 @@ from skhash.cli._samples import (
     notes_of,
     read_codes,
 )
-from skhash.codes.bits import check_same_nbits
-from skhash.codes.blocks import CodeBlocks
+from skhash.codes import Codes
+from skhash.codes.codes import are_other, check_same_nbits
 from skhash.datasets.kinds import kind_of
 from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
-from skhash.neighbors.checks import checked_ids
 from skhash.persistence import read_notes, save_with_notes
-from skhash.persistence.fingerprint import are_other, known_fingerprint
+from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
-from skhash.stores.stored_codes import check_codes
-from skhash.unwrap import find_hasher, hasher_input, item_factors, packed_codes
+from skhash.unwrap import codes_of, find_hasher, hasher_input, item_factors
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
@@ -140,7 +139,7 @@ def index(options: argparse.Namespace) -> int:
     model = load_hasher(options)
     samples, read_items = open_items(model, options)
     items = read_items()
-    if items.factors is None and getattr(find_hasher(model), "factors", False):
+    if items.codes.factors is None and getattr(find_hasher(model), "factors", False):
         raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
     found = HammingNeighbors(FrozenEstimator(model))
     fill(found, items, options)
@@ -153,7 +152,7 @@ def index(options: argparse.Namespace) -> int:
             found._items = found._items.with_ids(checked_ids(items.names, len(items.names)))
         notes[IDS_ARE_PATHS] = True
     save_with_notes(found, options.out, notes)
-    print(f"{len(items.stored.codes):,} codes of {items.stored.nbits} bits: {options.out}")
+    print(f"{len(items.codes):,} codes of {items.codes.nbits} bits: {options.out}")
     return 0
 
 
@@ -166,7 +165,7 @@ def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None,
     """The samples of DATA, unless it holds codes; and a function that returns its codes, factors and names."""
     if hold_codes(options):
         items = read_codes(options.data)
-        if not len(items.stored.codes):
+        if not len(items.codes):
             raise InvalidFileError(options.data, "has no codes.")
         return None, lambda: items
     hasher, samples = open_for(model, options.data, options)
@@ -178,29 +177,31 @@ def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Item
     codes, factors = [], []
     for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
-            codes.append(packed_codes(hasher, batch)[0])
+            codes.append(codes_of(hasher, batch).rows)
             factors.append(item_factors(hasher, batch))
     inner = find_hasher(hasher)
-    stored = check_codes(np.concatenate(codes), int(inner._n_features_out), samples.ids, fingerprint=inner.fingerprint_)
     all_factors = None if factors[0] is None else np.concatenate(factors)
-    return Items(stored, all_factors, samples.names)
+    given = {"ids": samples.ids, "factors": all_factors, "fingerprint": inner.fingerprint_}
+    return Items(Codes.of(np.concatenate(codes), int(inner._n_features_out), **given), samples.names)
 
 
 def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:
     """Fit an index of a fitted hasher to codes that this hasher has made."""
-    (codes, nbits, ids, fingerprint), hasher = items.stored, find_hasher(index.hasher)
-    check_same_nbits(nbits, int(hasher._n_features_out), options.data, options.model)
-    if items.factors is not None and not getattr(hasher, "factors", False):
+    codes, hasher = items.codes, find_hasher(index.hasher)
+    check_same_nbits(codes.nbits, int(hasher._n_features_out), options.data, options.model)
+    if codes.factors is not None and not getattr(hasher, "factors", False):
         raise ValueError(
             f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
         )
-    if are_other(fingerprint, found := known_fingerprint(hasher.function_)):
+    if are_other(codes.fingerprint, found := known_fingerprint(hasher.function_)):
         raise ValueError(
             f"{options.data} must have the codes of {options.model}, which has the fingerprint {found}. Got those of a "
-            f"hasher with {fingerprint}. Encode the samples again: skhash encode {options.model} DATA --out CODES."
+            f"hasher with {codes.fingerprint}. Encode the samples again: skhash encode {options.model} DATA --out "
+            "CODES."
         )
     index._take_hasher(index.hasher)
-    index._take_items(CodeBlocks.from_rows(codes, nbits), ids, items.factors)
+    ids = np.arange(len(codes)) if codes.ids is None else codes.ids
+    index._take_items(codes.blocks(), ids, codes.factors, codes.fingerprint)
 
 
 # --- export
@@ -215,29 +216,29 @@ def export(options: argparse.Namespace) -> int:
             "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
             f"Got {options.out} instead."
         )
-    stored, factors, names, *_ = read_codes(options.codes)
+    codes, names, *_ = read_codes(options.codes)
     has_paths = names is not None and options.to not in _WITHOUT_TEXT
-    more: dict[str, Any] = {"nbits": stored.nbits, "ids": names if has_paths else stored.ids}
-    if options.to in _WITHOUT_TEXT and is_text(stored.ids):
+    stored = replace(codes, ids=checked_ids(names, len(codes)) if has_paths else codes.ids)
+    if options.to in _WITHOUT_TEXT and stored.ids is not None and is_text(stored.ids):
         raise ValueError(
             f"--to must be a store with a column of text, such as parquet or duckdb, for the ids of {options.codes}. "
             f"Got {options.to}, which has whole numbers, and {stored.ids[0]!r}."
         )
     if options.to in _WITH_TABLES:
         table = "codes" if options.table is None else options.table
-        _to_table(options.to, stored.codes, options.out, table, more | {"fingerprint": stored.fingerprint})
+        _to_table(options.to, stored, options.out, table)
     elif options.to == "parquet":
-        stores.to_parquet(stored.codes, options.out, fingerprint=stored.fingerprint, **more)
+        stores.to_parquet(stored, options.out)
     else:
         check_writable(options.out)
-        content = _content(options.to, stored.codes, more)
+        content = _content(options.to, stored)
         with write_atomically(options.out) as file:
             if isinstance(content, np.ndarray) and options.to in ("ubinary", "binary"):
                 np.save(file, content)
             else:
                 file.write(content)
-    left_out = "" if factors is None else ", without their factors"
-    print(f"{len(stored.codes):,} codes of {stored.nbits} bits{left_out}: {options.out}")
+    left_out = "" if stored.factors is None else ", without their factors"
+    print(f"{len(stored):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
         print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")
     if options.to in _WITHOUT_TEXT:
@@ -256,34 +257,34 @@ def _write_beside(path: str, fingerprint: str | None) -> None:
     print(f"Fingerprint of the hasher: {beside}")
 
 
-def _content(store: str, codes: Any, more: dict[str, Any]) -> Any:
+def _content(store: str, codes: Codes) -> Any:
     """What the file of a store holds."""
     if store == "faiss":
-        return library("faiss", "faiss-cpu", "--to faiss").serialize_index_binary(stores.to_faiss(codes, **more))
+        return library("faiss", "faiss-cpu", "--to faiss").serialize_index_binary(stores.to_faiss(codes))
     if store == "usearch":
-        return stores.to_usearch(codes, **more).save()
+        return stores.to_usearch(codes).save()
     precision: Any = store
-    return stores.to_sentence_transformers(codes, precision, nbits=more["nbits"])
+    return stores.to_sentence_transformers(codes, precision)
 
 
-def _to_table(store: str, codes: Any, place: str, table: str, more: dict[str, Any]) -> None:
+def _to_table(store: str, codes: Codes, place: str, table: str) -> None:
     """Write codes into a new table."""
     if store == "lancedb":
-        stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table, **more)
+        stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table)
     elif store == "pgvector":
         psycopg = library("psycopg", "psycopg[binary]", "--to pgvector")
         with _errors_of("the database of --out", psycopg.Error), psycopg.connect(place) as connection:
-            stores.to_pgvector(codes, connection, table, **more)
+            stores.to_pgvector(codes, connection, table)
     elif store == "duckdb":
         duckdb = library("duckdb", "duckdb", "--to duckdb")
         with _no_new_file(place), _errors_of(place, duckdb.Error), duckdb.connect(place) as connection:
-            stores.to_duckdb(codes, connection, table, **more)
+            stores.to_duckdb(codes, connection, table)
     else:
         apsw = library("apsw", "apsw", "--to sqlite-vec")
         with _no_new_file(place), _errors_of(place, apsw.Error):
             connection = apsw.Connection(place)
             try:
-                stores.to_sqlite_vec(codes, connection, table, **more)
+                stores.to_sqlite_vec(codes, connection, table)
             finally:
                 connection.close()
 

@@ -4,7 +4,7 @@ import argparse
 import html
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from string import Template
@@ -19,12 +19,12 @@ from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
 from skhash.cli._pictures import load_model, load_pictures, open_for
 from skhash.cli._samples import csv_writer, errors_of, in_batches, open_samples, read_codes
-from skhash.codes import hamming_distances
+from skhash.codes import Codes, hamming_distances
 from skhash.datasets.kinds import kind_of
 from skhash.displays.image_browser import address_of_file, address_of_pixels
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.duplicates import NearVectors, near_groups
-from skhash.unwrap import packed_codes
+from skhash.unwrap import codes_of
 
 RADIUS = 2  # bits
 #: of pictures without a model: bits of their perceptual codes, and root mean square difference of their colors
@@ -38,8 +38,7 @@ _MAX_GROUPS, _MAX_PICTURES, _THUMBNAIL = 500, 24, 192  # of a page: groups, pict
 class _Items:
     """What is compared: packed codes and the names of the items, and perhaps vectors that confirm pairs."""
 
-    codes: npt.NDArray[np.uint8]
-    nbits: int
+    codes: Codes
     names: Sequence[Any]  # paths of pictures, or identifiers
     images: Any = None  # ImageFiles in the order of the codes
     vectors: npt.NDArray[Any] | None = None
@@ -76,7 +75,7 @@ def duplicates(options: argparse.Namespace) -> int:
     """Find duplicates, print the groups, and write the pairs and the page."""
     _check(options)
     items = _of_pictures(options) if kind_of(options.data).holds == "pictures" else _of_codes(options)
-    index = HammingNeighbors(nbits=items.nbits).fit(items.codes)
+    index = HammingNeighbors().fit(items.codes)
     near = None
     with errors_of(options.vectors or options.data), progress("Comparing", n := len(items.codes), "codes") as show:
         if items.vectors is not None:
@@ -141,7 +140,7 @@ def _of_pictures(options: argparse.Namespace) -> _Items:
             parts.append(perceptual_codes(images.part(slice(start, start + _BATCH))))
             show(min(start + _BATCH, len(images)))
     codes, colors = map(np.concatenate, zip(*parts, strict=True))
-    return _Items(codes, 8 * codes.shape[1], images.names, images, colors, distance_of="color")
+    return _Items(Codes(codes, 8 * codes.shape[1]), images.names, images, colors, distance_of="color")
 
 
 def _of_model(options: argparse.Namespace) -> _Items:
@@ -149,13 +148,13 @@ def _of_model(options: argparse.Namespace) -> _Items:
     hasher, samples = open_for(load_model(options), options.data, options)
     codes, vectors = [], []
     for batch in in_batches(samples, f"Encoding {options.data}"):
-        packed, nbits = packed_codes(hasher, batch)
-        codes.append(packed)
+        codes.append(codes_of(hasher, batch))
         if options.max_distance is not None:
             vectors.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
     images = load_pictures(options.data, options)
     images = images.part(np.isin(images.names, samples.names or []))  # without broken ones
-    return _Items(np.concatenate(codes), nbits, images.names, images, np.concatenate(vectors) if vectors else None)
+    together = Codes(np.concatenate([part.rows for part in codes]), codes[0].nbits)
+    return _Items(together, images.names, images, np.concatenate(vectors) if vectors else None)
 
 
 def _of_codes(options: argparse.Namespace) -> _Items:
@@ -170,10 +169,11 @@ def _of_codes(options: argparse.Namespace) -> _Items:
             )
         images = images_of_codes(options.images, {options.data: found})
     vectors = None if options.vectors is None else open_samples(options.vectors).array()
-    codes, nbits, ids, _ = found.stored
+    codes, ids = replace(found.codes, ids=None), found.codes.ids
     if found.names is None:
-        return _Items(codes, nbits, ids.tolist(), images, vectors, kind="id")
-    return _Items(codes, nbits, found.names, images, vectors)
+        names = range(len(codes)) if ids is None else ids.tolist()
+        return _Items(codes, names, images, vectors, kind="id")
+    return _Items(codes, found.names, images, vectors)
 
 
 # --- groups
@@ -186,7 +186,7 @@ def _group(items: _Items, members: npt.NDArray[np.int64], keep: str | None) -> _
     if of_files and keep != "first":
         sizes = [(file.width * file.height, file.n_bytes) for file in of_files]
         best = sizes.index(max(sizes))
-    distances = hamming_distances(items.codes[members[[best]]], items.codes[members], nbits=items.nbits)
+    distances = hamming_distances(items.codes[members[[best]]], items.codes[members])
     return _Group(members, int(members[best]), distances[0].tolist(), of_files)
 
 
@@ -202,7 +202,7 @@ def _file_of(path: str) -> _File:
 def _summary(options: argparse.Namespace, items: _Items, groups: Sequence[_Group]) -> list[str]:
     """Lines that say what was found: the first groups, and what is not to keep."""
     what = "items" if items.images is None else "pictures"
-    within = f"within {options.radius:g} of {items.nbits} bits"
+    within = f"within {options.radius:g} of {items.codes.nbits} bits"
     if not groups:
         return [f"{len(items.names):,} {what}: no two are {within}."]
     lines = [f"{len(items.names):,} {what}: {_count(len(groups), 'group')} {within}.", ""]
@@ -283,7 +283,7 @@ def _write_page(options: argparse.Namespace, items: _Items, groups: Sequence[_Gr
     content = {
         "title": html.escape(options.title),
         "count": f"{_count(len(groups), 'group')} among {len(items.names):,} pictures",
-        "within": f"{options.radius:g} of {items.nbits}",
+        "within": f"{options.radius:g} of {items.codes.nbits}",
         "groups": "\n".join(sections) or "<p>There are none.</p>",
         "more": f"<p>The file of --out has {_count(n_more, 'more group')}.</p>" if n_more else "",
     }

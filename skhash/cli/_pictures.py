@@ -360,7 +360,7 @@ def write_pages(options: argparse.Namespace, sources: Sequence[Source], results:
         for result in kept:
             name = f"{result.method}, {result.nbits} bits"
             hasher = find_hasher(load(Path(options.out, str(result.model)), **given))
-            codes[name], trained[name] = (hasher.encode(X), result.nbits), _trained_on(source, result)
+            codes[name], trained[name] = hasher.codes(X), _trained_on(source, result)
         pages.append(Path(options.out, f"pictures_{source.name}.html"))
         images = load_pictures(source.path, options, size=THUMBNAIL, broken=options.broken)
         title = f"{source.name}: pictures by Hamming distance"

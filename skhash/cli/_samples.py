@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from skhash._files import write_atomically
 from skhash._progress import progress
+from skhash.codes import Codes
 from skhash.datasets.kinds import kind_of
 from skhash.datasets.loading import ALIASES, fetch, find_file
 from skhash.datasets.npz_files import npz_slices, read_npy, read_npz
@@ -36,8 +37,7 @@ from skhash.encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes
 from skhash.persistence.indexes import codes_of_index
-from skhash.stores import StoredCodes, from_parquet
-from skhash.stores.stored_codes import check_codes
+from skhash.stores import from_parquet
 
 _N_PRINTED = 30  # names of features
 READ_BATCH = 10_000  # samples that are read at once
@@ -76,8 +76,7 @@ class Samples:
 class Items(NamedTuple):
     """Codes of a file, and what may be stored with them."""
 
-    stored: StoredCodes
-    factors: npt.NDArray[Any] | None = None  # float32 of shape (n, 2)
+    codes: Codes
     names: list[str] | None = None  # of pictures
     labels: npt.NDArray[Any] | None = None
     label_names: list[str] | None = None  # of the columns of a 0/1 matrix of labels
@@ -119,12 +118,10 @@ def read_codes(path: str) -> Items:
     if Path(path).suffix == ".parquet":
         return Items(from_parquet(path))
     if kind_of(path).holds == "index":
-        codes, nbits, ids, fingerprint = codes_of_index(path)
-        items = Items(StoredCodes(np.ascontiguousarray(codes), nbits, ids, fingerprint))
-        notes = read_notes(path)
+        items, notes = Items(codes_of_index(path)), read_notes(path)
         if notes.get(IDS_ARE_PATHS):
-            items = Items(items.stored._replace(ids=np.arange(len(ids))))
-            notes["paths"] = np.array(ids.tolist())
+            notes["paths"] = np.array(items.codes.ids.tolist())
+            items = Items(replace(items.codes, ids=None))
         what = "has codes with wrong notes"
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
@@ -139,7 +136,7 @@ def read_codes(path: str) -> Items:
             f"Files of codes must be .npz or .parquet, or an index. Got {path} instead. Write one with skhash encode."
         )
     with _invalid(path, what):
-        return items._replace(**_checked_notes(notes, len(items.stored.codes), how))
+        return items._replace(**_checked_notes(notes, len(items.codes), how))
 
 
 @contextmanager
@@ -158,13 +155,13 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
         raise ValueError(f"`nbits` must be an int. {how}")
     fingerprint = arrays.get("fingerprint")
     fingerprint = None if fingerprint is None else fingerprint[()]  # a text, unless it is an array of some
-    stored = check_codes(arrays["codes"], nbits.item(), arrays.get("ids"), fingerprint=fingerprint)
+    codes = Codes.of(arrays["codes"], nbits.item(), ids=arrays.get("ids"), fingerprint=fingerprint)
     if factors is not None:
-        if factors.shape != (len(stored.codes), 2) or factors.dtype != np.float32:
-            raise ValueError(f"`factors` must be float32 of shape ({len(stored.codes)}, 2). {how}")
+        if factors.shape != (len(codes), 2) or factors.dtype != np.float32:
+            raise ValueError(f"`factors` must be float32 of shape ({len(codes)}, 2). {how}")
         if not np.isfinite(factors).all():
             raise ValueError(f"`factors` must be finite. {how}")
-    return Items(stored, factors)
+    return Items(replace(codes, factors=factors))
 
 
 def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:

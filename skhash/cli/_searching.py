@@ -32,7 +32,7 @@ from skhash.neighbors.checks import checked_vectors
 from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
 from skhash.trec import write_run
-from skhash.unwrap import find_hasher, packed_codes
+from skhash.unwrap import codes_of, find_hasher
 
 #: queries and items of the table that is printed
 _SHOWN = 10
@@ -106,9 +106,9 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         )
     if not is_saved:
         with errors_of(options.queries):
-            packed_codes(model, query)  # a wrong number of features is an error before any work
+            codes_of(model, query)  # a wrong number of features is an error before any work
         items = read_items()
-        if index.query == "real" and items.factors is None and getattr(find_hasher(model), "factors", False):
+        if index.query == "real" and items.codes.factors is None and getattr(find_hasher(model), "factors", False):
             raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
         fill(index, items, options)
     elif model is not whole:  # the network of the index has turned the queries into features

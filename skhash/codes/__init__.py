@@ -7,8 +7,10 @@ plain subtraction wraps around.
 """
 
 from skhash.codes.bits import binarize, bit_balance, bit_correlation, hamming_distances, pack, signs, threshold, unpack
+from skhash.codes.codes import Codes
 
 __all__ = [
+    "Codes",
     "binarize",
     "bit_balance",
     "bit_correlation",

@@ -16,11 +16,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes.bits import item_words, read_only
-
 LANES = 64  # items of a block: their bytes fill a line of the cache, and a mask of them a word
 NO_ITEM = 2**62  # the place that a search returns where there are fewer items than it is asked for
 _CLAIM = Lock()
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Read-only view of an array, contiguous, so that numba compiles each kernel once."""
+    view = np.ascontiguousarray(array).view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def words_of(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Packed codes as 64-bit words of shape (n, n_words), padded with zeros."""
+    n, n_bytes = rows.shape
+    padded = np.zeros((n, -(-n_bytes // 8) * 8), dtype=np.uint8)
+    padded[:, :n_bytes].view(f"V{n_bytes}")[:] = np.ascontiguousarray(rows).view(f"V{n_bytes}")  # faster than bytes
+    return padded.view(np.uint64)
 
 
 class Room:
@@ -57,11 +70,12 @@ class CodeBlocks:
         self._room = room
 
     @classmethod
-    def from_rows(cls, packed: npt.NDArray[np.uint8], nbits: int) -> "CodeBlocks":
-        """Codes of `nbits` bits, of shape (n_items, n_bytes), in blocks."""
-        blocks = np.zeros((_n_blocks(len(packed)), packed.shape[1], LANES), np.uint8)
-        _write(blocks, 0, packed)
-        return cls(blocks, masks_of(len(packed)), nbits, len(packed), len(packed), Room(blocks, len(packed)))
+    def from_rows(cls, rows: npt.NDArray[np.uint8], nbits: int) -> "CodeBlocks":
+        """Packed codes of shape (n_items, n_bytes) in blocks."""
+        n = len(rows)
+        blocks = np.zeros((_n_blocks(n), rows.shape[1], LANES), np.uint8)
+        _write(blocks, 0, rows)
+        return cls(blocks, masks_of(n), nbits, n, n, Room(blocks, n))
 
     @property
     def n_bytes(self) -> int:
@@ -104,7 +118,7 @@ class CodeBlocks:
 
     def words(self) -> npt.NDArray[np.uint64]:
         """Codes of all items as words, of shape (n_items, ceil(n_bytes / 8))."""
-        return item_words(self.rows())
+        return words_of(self.rows())
 
     def with_more(self, packed: npt.NDArray[np.uint8]) -> "CodeBlocks":
         """Codes with others appended."""

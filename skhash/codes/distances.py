@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes.bits import quantize_weights, read_only
-from skhash.codes.blocks import CodeBlocks, masks_of
+from skhash.codes.bits import quantize_weights
+from skhash.codes.blocks import CodeBlocks, masks_of, read_only
 
 FEW = 1000  # codes that numpy copies as fast as a compiled kernel
 MIN_SAMPLED = 64  # neighbors from which a sample saves time (benchmarks/search.py)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 
 from skhash.affinity import NeighborAffinity
-from skhash.codes.blocks import CodeBlocks
+from skhash.codes import Codes
 from skhash.codes.distances import Distance, HammingDistance, real_distance
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
@@ -76,7 +76,7 @@ class HasherIndex:
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
         self.codes, self.factors = self.hasher.encode(items), item_factors(self.hasher, items)
-        self.blocks = CodeBlocks.from_rows(self.codes, self.hasher.nbits)
+        self.blocks = Codes(self.codes, self.hasher.nbits).blocks()
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skhash.metrics import Metric, Ranking, precision_recall_curve
 from skhash.metrics.evaluation import evaluate_queries
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.unwrap import find_hasher, named_warnings, packed_codes
+from skhash.unwrap import codes_of, find_hasher, named_warnings
 
 #: default metrics of a comparison
 METRICS = ("ap", "ap_worst", "ap_best", "ndcg", "precision_at_100", "precision_radius_2")
@@ -117,14 +117,14 @@ def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, detai
     with named_warnings(hasher):
         hasher.fit(data.X_train, data.y_train)
     fit_seconds = time.perf_counter() - start
-    queries, nbits = packed_codes(hasher, data.X_query)
-    if nbits != getattr(find_hasher(hasher), "nbits", nbits):
-        raise ValueError(f"`hasher` must return nbits={find_hasher(hasher).nbits} bits. Got {nbits} bits instead.")
+    queries = codes_of(hasher, data.X_query)
+    if queries.nbits != getattr(find_hasher(hasher), "nbits", queries.nbits):
+        raise ValueError(f"`hasher` must return nbits={find_hasher(hasher).nbits} bits. Got {queries.nbits} instead.")
     start = time.perf_counter()
-    database, _ = packed_codes(hasher, data.X_database)
+    database = codes_of(hasher, data.X_database)
     encode_seconds = time.perf_counter() - start
     weights = getattr(find_hasher(hasher), "bit_weights_", None)
-    ranking = Ranking(queries, database, nbits, data.y_query, data.y_database, data.affinity, weights)
+    ranking = Ranking(queries, database, data.y_query, data.y_database, data.affinity, weights)
     measured = list(chosen.values())
     if details:
         measured += [_CURVE, *(Metric.parse(f"precision_at_{k}") for k in _RANKS)]
@@ -136,7 +136,7 @@ def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, detai
     by_radius: Any = means[_CURVE.name]
     curves: dict[str, Any] = dict(zip(("radius_precision", "radius_recall"), by_radius, strict=True))
     curves |= {"ranks": _RANKS, "rank_precision": [means[f"precision_at_{k}"] for k in _RANKS]}
-    values["codes_sha256"] = hashlib.sha256(database.tobytes()).hexdigest()
+    values["codes_sha256"] = hashlib.sha256(database.rows.tobytes()).hexdigest()
     values["curves"] = {name: np.round(curve, 6).tolist() for name, curve in curves.items()}
     values["per_query"] = {
         name: of_queries[metric.name]

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from skhash.affinity.targets import as_labels
-from skhash.codes import unpack
-from skhash.codes.bits import as_packed
+from skhash.codes import Codes
 from skhash.displays._base import Display, color_and_marker, legend, one_axes, pyplot
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class CodeMapDisplay(Display):
         from sklearn.manifold import TSNE
 
         pyplot()
-        bits = unpack(*as_packed(codes, nbits))
+        bits = Codes.of(codes, nbits).bits()
         _check_targets(y, len(bits))
         if len(bits) < 2:
             raise ValueError(f"`codes` must be of at least 2 items. Got {len(bits)} instead.")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import check_writable, write_atomically
-from skhash._validation import as_count
+from skhash.codes import Codes
 
 if TYPE_CHECKING:
     from skhash.datasets.image_files import ImageFiles
@@ -29,7 +29,7 @@ _SIZE, _QUALITY = 64, 75  # pixels of a thumbnail, and quality of its JPEG
 def write_image_browser(
     path: str | os.PathLike[str],
     images: ImageFiles,
-    codes: Mapping[str, tuple[Any, int]],
+    codes: Mapping[str, Any],
     *,
     labels: Any = None,
     trained: Mapping[str, Any] | None = None,
@@ -52,9 +52,8 @@ def write_image_browser(
         The file to write, usually ``*.html``. An existing file is replaced.
     images : ImageFiles
         The pictures, from :func:`skhash.datasets.load_images`.
-    codes : dict of str to tuple
-        For each name in the menu of the page, such as "TALR, 32 bits", packed codes of shape
-        (n_images, ceil(nbits / 8)) and their number of bits.
+    codes : dict of str to Codes, or array-like of shape (n_images, nbits)
+        For each name in the menu of the page, such as "TALR, 32 bits", codes or bits of the pictures.
     labels : array-like of shape (n_images,) or (n_images, n_labels), default=None
         Classes, or a 0/1 matrix of labels. An empty class, None, NaN and a row of zeros are unknown,
         and are not marked. None takes the labels of the pictures, if they have any.
@@ -87,16 +86,15 @@ def write_image_browser(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for i in range(4):
     ...         Image.new("RGB", (40, 30), (60 * i, 0, 0)).save(Path(folder, f"{i}.png"))
-    ...     codes = np.array([[0b0000], [0b0001], [0b0011], [0b0111]], dtype=np.uint8) << 4
+    ...     codes = np.tri(4, 4, -1, dtype=int)
     ...     images = load_images(folder)
-    ...     write_image_browser(Path(folder, "page.html"), images, {"4 bits": (codes, 4)})
+    ...     write_image_browser(Path(folder, "page.html"), images, {"4 bits": codes})
     ...     Path(folder, "page.html").stat().st_size < 25_000
     True
     """
     path = os.path.expanduser(path)
     check_writable(path)
-    what = "packed codes and their number of bits, an int >= 1"
-    codes = {name: (packed, as_count(nbits, f"codes[{name!r}]", what)) for name, (packed, nbits) in codes.items()}
+    codes = {name: Codes.of(value, name=f"codes[{name!r}]") for name, value in codes.items()}
     labels, label_names = (images.targets, images.label_names) if labels is None else (labels, None)
     marks = {name: np.asarray(values) for name, values in (trained or {}).items()}
     _check(images, codes, labels, marks)
@@ -107,11 +105,11 @@ def write_image_browser(
         "methods": [
             {
                 "name": name,
-                "nbits": nbits,
-                "codes": base64.b64encode(np.asarray(packed).tobytes()).decode(),
+                "nbits": of_images.nbits,
+                "codes": base64.b64encode(of_images.rows.tobytes()).decode(),
                 "trained": np.flatnonzero(marks[name]).tolist() if name in marks else None,
             }
-            for name, (packed, nbits) in codes.items()
+            for name, of_images in codes.items()
         ],
     }
     data = json.dumps(content, ensure_ascii=True).replace("<", "\\u003c")  # a name must not end the script
@@ -120,17 +118,13 @@ def write_image_browser(
         file.write(template.substitute(title=html.escape(title), data=data).encode())
 
 
-def _check(
-    images: ImageFiles, codes: Mapping[str, tuple[Any, int]], labels: Any, marks: Mapping[str, npt.NDArray[Any]]
-) -> None:
+def _check(images: ImageFiles, codes: Mapping[str, Codes], labels: Any, marks: Mapping[str, npt.NDArray[Any]]) -> None:
     if not codes:
-        raise ValueError("`codes` must have packed codes and a number of bits for at least one name. Got none.")
-    for name, (packed, nbits) in codes.items():
-        n_bytes = -(-nbits // 8)
-        if np.shape(packed) != (len(images), n_bytes) or np.asarray(packed).dtype != np.uint8:
+        raise ValueError("`codes` must have codes for at least one name. Got none.")
+    for name, of_images in codes.items():
+        if len(of_images) != len(images):
             raise ValueError(
-                f"`codes[{name!r}]` must be uint8 of shape ({len(images)}, {n_bytes}), a code of {nbits} bits for each "
-                f"picture. Got {np.asarray(packed).dtype} of shape {np.shape(packed)} instead."
+                f"`codes[{name!r}]` must have a code for each of the {len(images):,} pictures. Got {len(of_images):,}."
             )
     if labels is not None and len(labels) != len(images):
         raise ValueError(f"`labels` must have one label for each of the {len(images):,} pictures. Got {len(labels):,}.")

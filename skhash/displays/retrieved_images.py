@@ -143,7 +143,7 @@ class RetrievedImagesDisplay(Display):
         n_neighbors = as_count(n_neighbors, "n_neighbors", what, largest=len(items))
         ranking = RetrievalScorer(database=(X_database, y_database)).ranking(estimator, X_query, y_query)
         codes = ranking.query_codes, ranking.database_codes
-        distances = hamming_distances(*codes, bit_weights=ranking.bit_weights, nbits=ranking.nbits)
+        distances = hamming_distances(*codes, bit_weights=ranking.bit_weights)
         order = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
         levels = [ranking.relevance.levels([query], nearest)[0][0] for query, nearest in enumerate(order)]
         queries, found = _stretch(queries, items[order])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation import set_python_ints
 from skhash.affinity import Relevance
+from skhash.codes import Codes
 from skhash.codes.distances import Estimates
 from skhash.metrics.histogram import RelevanceHistogram, count_histograms
 from skhash.metrics.metric import Metric
@@ -22,12 +22,10 @@ class Ranking:
 
     Parameters
     ----------
-    query_codes : ndarray of shape (n_queries, ceil(nbits / 8)), dtype uint8
-        Packed codes of the queries.
-    database_codes : ndarray of shape (n_items, ceil(nbits / 8)), dtype uint8
-        Packed codes of the database.
-    nbits : int
-        Number of bits of a code.
+    query_codes : Codes, or array-like of shape (n_queries, nbits)
+        Codes or bits of the queries.
+    database_codes : Codes, or array-like of shape (n_items, nbits)
+        Codes or bits of the database.
     query_y : array-like of shape (n_queries, ...)
         Targets of the queries.
     database_y : array-like of shape (n_items, ...)
@@ -50,17 +48,15 @@ class Ranking:
     Examples
     --------
     >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.codes import pack
     >>> from skhash.metrics import Ranking
-    >>> codes, y = pack([[0, 0], [0, 1], [1, 1]]), ["cat", "cat", "dog"]
-    >>> ranking = Ranking(codes, codes, 2, y, y, ClassAffinity())
+    >>> codes, y = [[0, 0], [0, 1], [1, 1]], ["cat", "cat", "dog"]
+    >>> ranking = Ranking(codes, codes, y, y, ClassAffinity())
     >>> [H.counts.tolist() for H in ranking.histograms()][0][0]
     [[0, 1], [0, 1], [1, 0]]
     """
 
-    query_codes: npt.NDArray[np.uint8]
-    database_codes: npt.NDArray[np.uint8]
-    nbits: int
+    query_codes: Any
+    database_codes: Any
     query_y: Any
     database_y: Any
     affinity: Any
@@ -71,7 +67,8 @@ class Ranking:
     estimates: Estimates | None = None
 
     def __post_init__(self) -> None:
-        set_python_ints(self, "nbits", "candidates")
+        codes = {name: Codes.of(getattr(self, name), name=name) for name in ("query_codes", "database_codes")}
+        vars(self).update(codes)  # as the class is frozen
 
     @cached_property
     def relevance(self) -> Relevance:
@@ -103,7 +100,6 @@ class Ranking:
             self.relevance,
             bit_weights=self.bit_weights if weighted else None,
             exclude_self=self.exclude_self,
-            nbits=self.nbits,
             query_activations=self.query_activations if weighted else None,
             candidates=self.candidates if weighted else None,
             estimates=self.estimates,
@@ -132,10 +128,9 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
     Examples
     --------
     >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.codes import pack
     >>> from skhash.metrics import Ranking, evaluate_ranking
-    >>> codes, database = pack([[0, 0]]), pack([[0, 1], [0, 1], [1, 1]])
-    >>> ranking = Ranking(codes, database, 2, [7], [7, 5, 7], ClassAffinity())
+    >>> codes, database = [[0, 0]], [[0, 1], [0, 1], [1, 1]]
+    >>> ranking = Ranking(codes, database, [7], [7, 5, 7], ClassAffinity())
     >>> {
     ...     name: round(value, 4)
     ...     for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()
@@ -170,11 +165,10 @@ def evaluate_queries(
     Examples
     --------
     >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.codes import pack
     >>> from skhash.metrics import Ranking
     >>> from skhash.metrics.evaluation import evaluate_queries
-    >>> queries, database = pack([[0, 0], [1, 1]]), pack([[0, 1], [0, 0], [1, 1]])
-    >>> ranking = Ranking(queries, database, 2, [7, 5], [7, 5, 7], ClassAffinity())
+    >>> queries, database = [[0, 0], [1, 1]], [[0, 1], [0, 0], [1, 1]]
+    >>> ranking = Ranking(queries, database, [7, 5], [7, 5, 7], ClassAffinity())
     >>> means, values = evaluate_queries(ranking, ["recall_at_1"])
     >>> means["recall_at_1"], values["recall_at_1"]
     (0.0, array([0., 0.]))

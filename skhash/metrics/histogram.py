@@ -21,8 +21,9 @@ from skhash._files import arrays_from_bytes, arrays_to_bytes
 from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
-from skhash.codes.bits import as_packed, check_same_nbits, item_words, memory_chunks, quantize_weights, read_only
-from skhash.codes.blocks import CodeBlocks
+from skhash.codes.bits import memory_chunks, quantize_weights
+from skhash.codes.blocks import read_only
+from skhash.codes.codes import Codes
 from skhash.codes.distances import Estimates, HammingDistance, real_distance, without_self
 
 if TYPE_CHECKING:
@@ -307,8 +308,8 @@ class RelevanceHistogram:
 
 
 def relevance_histogram(
-    query_codes: npt.ArrayLike,
-    database_codes: npt.ArrayLike,
+    query_codes: Codes | npt.ArrayLike,
+    database_codes: Codes | npt.ArrayLike,
     query_y: Any,
     database_y: Any = None,
     affinity: str | Callable[[Any, Any], Any] = "auto",
@@ -322,9 +323,9 @@ def relevance_histogram(
 
     Parameters
     ----------
-    query_codes : array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
-        Bits as ``transform`` returns them, or packed codes with `nbits`.
-    database_codes : array-like of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
+    query_codes : Codes, or array-like of shape (n_queries, nbits) or (n_queries, ceil(nbits / 8))
+        Codes, bits as ``transform`` returns them, or packed codes with `nbits`.
+    database_codes : Codes, or array-like of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
         The same for the database.
     query_y : array-like of shape (n_queries, ...)
         Targets of the queries, of the kind that the affinity compares.
@@ -362,25 +363,23 @@ def relevance_histogram(
     """
     return concatenate(
         count_histograms(
-            query_codes,
-            database_codes,
+            Codes.of(query_codes, nbits, name="query_codes"),
+            Codes.of(database_codes, nbits, name="database_codes"),
             Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
             bit_weights=bit_weights,
             exclude_self=exclude_self,
-            nbits=nbits,
             device=device,
         )
     )
 
 
 def count_histograms(
-    query_codes: npt.ArrayLike,
-    database_codes: npt.ArrayLike,
+    queries: Codes,
+    database: Codes,
     relevance: Relevance,
     *,
     bit_weights: npt.ArrayLike | None = None,
     exclude_self: bool = False,
-    nbits: int | None = None,
     query_activations: npt.NDArray[np.floating] | None = None,
     candidates: int | None = None,
     estimates: Estimates | None = None,
@@ -388,14 +387,12 @@ def count_histograms(
 ) -> Iterator[RelevanceHistogram]:
     """Histograms of successive chunks of queries: weighted distances have nearly as many ties as items."""
     on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
-    database, database_nbits = as_packed(database_codes, nbits, "database_codes")
-    queries, nbits = as_packed(query_codes, nbits, "query_codes")
-    check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
+    queries.check_same(database, "query_codes", "database_codes")
     pairs = _PairLevels(len(queries), len(database), relevance, exclude_self)
-    words, items, bytes_per_query = item_words(queries), item_words(database), 64 * len(database)
+    nbits, bytes_per_query = queries.nbits, 64 * len(database)
     count: Callable[[slice], RelevanceHistogram]
     if on_device is not None:
-        count = _DeviceCounts(queries, database, nbits, on_device, pairs)
+        count = _DeviceCounts(queries, database, on_device, pairs)
         bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
     elif query_activations is not None:
         activations = numeric(query_activations, "query_activations")
@@ -407,9 +404,9 @@ def count_histograms(
         candidates = as_count_or_none(candidates, "candidates")
         count = _RealCounts(queries, database, activations, candidates, estimates, pairs)
     elif bit_weights is not None:
-        count = _WeightedCounts(words, items, *quantize_weights(bit_weights, nbits), pairs)
+        count = _WeightedCounts(queries, database, *quantize_weights(bit_weights, nbits), pairs)
     else:
-        count = _PlainCounts(words, items, nbits, pairs)
+        count = _PlainCounts(queries, database, pairs)
         bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
     for chunk in memory_chunks(len(queries), bytes_per_query):
         yield count(chunk)
@@ -526,9 +523,10 @@ class _PairLevels:
 class _PlainCounts:
     """Dense histograms of queries by Hamming distance."""
 
-    def __init__(self, queries: Words, database: Words, nbits: int, pairs: _PairLevels) -> None:
+    def __init__(self, query_codes: Codes, database_codes: Codes, pairs: _PairLevels) -> None:
         from skhash.metrics import _kernels
 
+        queries, database, nbits = query_codes.words(), database_codes.words(), query_codes.nbits
         self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
         words, group, multiplicity = _merge_equal(database.T, pairs.database_group, len(queries))
         self.n_words, self.n_items = words.shape
@@ -591,16 +589,15 @@ class _DeviceCounts:
 
     def __init__(
         self,
-        queries: npt.NDArray[np.uint8],
-        database: npt.NDArray[np.uint8],
-        nbits: int,
+        queries: Codes,
+        database: Codes,
         device: Any,
         pairs: _PairLevels,
     ) -> None:
         from skhash.codes.torch_search import Tiles
 
-        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
-        self.tiles = Tiles.of(database, device)
+        self.queries, self.database, self.nbits, self.pairs = queries.rows, database.rows, queries.nbits, pairs
+        self.tiles = Tiles.of(database.rows, device)
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
         """Histogram of a slice of queries."""
@@ -688,11 +685,12 @@ class _WeightedCounts:
     """Ragged histograms of queries by weighted Hamming distance."""
 
     def __init__(
-        self, queries: Words, database: Words, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
+        self, queries: Codes, database: Codes, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
     ) -> None:
         from skhash.codes.bit_kernels import byte_tables
 
-        self.queries, self.database, self.pairs = queries.view(np.uint8), database.view(np.uint8), pairs
+        self.pairs = pairs
+        self.queries, self.database = queries.words().view(np.uint8), database.words().view(np.uint8)
         self.table, self.unit = byte_tables(0 * weights[None], weights[None])[0], unit
 
     def __call__(self, chunk: slice) -> RelevanceHistogram:
@@ -744,20 +742,16 @@ class _RealCounts:
 
     def __init__(
         self,
-        queries: npt.NDArray[np.uint8],
-        database: npt.NDArray[np.uint8],
+        queries: Codes,
+        database: Codes,
         activations: npt.NDArray[np.floating],
         candidates: int | None,
         estimates: Estimates | None,
         pairs: _PairLevels,
     ) -> None:
-        self.queries, self.items, self.blocks = (
-            item_words(queries),
-            item_words(database),
-            CodeBlocks.from_rows(database, activations.shape[1]),
-        )
+        self.queries, self.items, self.blocks = queries.words(), database.words(), database.blocks()
         self.everything, self.pairs = np.arange(len(database))[None], pairs
-        self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries)
+        self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries.rows)
         # one more, since a query finds itself
         self.n_first = len(database) if candidates is None else candidates + pairs.exclude_self
 

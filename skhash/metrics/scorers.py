@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
-from skhash.codes.bits import check_same_nbits
+from skhash.codes import Codes
 from skhash.metrics.evaluation import Ranking, mean_values, values_of_queries
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.shards import is_dask, sharded_ranking
 from skhash.metrics.ties import EMPTY, NO_RELEVANT_ITEM
 from skhash.unwrap import (
+    codes_of,
     find_hasher,
     hasher_input,
     item_factors,
-    packed_codes,
     real_queries,
     training_database,
 )
@@ -227,14 +227,13 @@ class RetrievalScorer:
             raise TypeError(
                 f"`estimator` must be a hasher, whose `transform` returns codes. Got {type(hasher).__name__} instead."
             )
-        queries, nbits = packed_codes(estimator, X)
+        queries = codes_of(estimator, X)
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
             if is_dask(database_X):
-                return self._sharded(estimator, queries, nbits, query_y)
-            database, database_nbits = packed_codes(estimator, database_X)
-            check_same_nbits(nbits, database_nbits, "query_codes", "database_codes")
+                return self._sharded(estimator, queries, query_y)
+            database = codes_of(estimator, database_X)
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
             if len(queries) < 2:
@@ -249,7 +248,6 @@ class RetrievalScorer:
         ranking = Ranking(
             queries,
             database,
-            nbits,
             query_y,
             database_y,
             self._affinity(hasher, database_y),
@@ -269,13 +267,13 @@ class RetrievalScorer:
             )
         return ranking
 
-    def _sharded(self, estimator: Any, queries: Any, nbits: int, query_y: Any) -> Ranking:
+    def _sharded(self, estimator: Any, queries: Codes, query_y: Any) -> Ranking:
         """Ranking of a dask database, whose targets are in blocks."""
         if self.query == "real":
             raise ValueError("`query` must be 'code' with a dask database, whose shards add. Got 'real' instead.")
         hasher = find_hasher(estimator)
         options = self._affinity(hasher, query_y), self._bit_weights(hasher)
-        return sharded_ranking(estimator, self.database, queries, nbits, query_y, *options)
+        return sharded_ranking(estimator, self.database, queries, query_y, *options)
 
     def _bit_weights(self, hasher: Any) -> Any:
         return getattr(hasher, "bit_weights_", None) if self.weighted else None
@@ -285,7 +283,7 @@ class RetrievalScorer:
         if self.query != "real":
             return None, None
         if isinstance(self.database, str) and self.database == "fit":
-            factors = hasher.database_.factors
+            factors = hasher.database_.codes.factors
             if factors is None and getattr(hasher, "factors", False):
                 raise ValueError(
                     "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "

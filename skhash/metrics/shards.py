@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.affinity import NeighborAffinity, Relevance
+from skhash.codes import Codes
 from skhash.metrics.evaluation import Ranking
 from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
-from skhash.unwrap import packed_codes
+from skhash.unwrap import codes_of
 
 #: results of blocks that are combined at a time, which bounds the memory
 SPLIT_EVERY = 8
@@ -55,17 +56,18 @@ def reduce_tree(parts: Sequence[Any], combine: Callable[[list[Any]], Any], split
 
 def codes_of_block(estimator: Any, X: Any, nbits: int) -> npt.NDArray[np.uint8]:
     """Packed codes of a block of samples, which may be empty."""
-    return packed_codes(estimator, X)[0] if X.shape[0] else np.empty((0, -(-nbits // 8)), dtype=np.uint8)
+    return codes_of(estimator, X).rows if X.shape[0] else np.empty((0, -(-nbits // 8)), dtype=np.uint8)
 
 
 def count_blocks(
-    query_codes: npt.NDArray[np.uint8],
+    query_codes: Codes,
     pairs: Sequence[tuple[Any, Any]],
     query_y: Any,
     affinity: Any,
     bit_weights: Any,
-    nbits: int | None,
     split_every: int = SPLIT_EVERY,
+    *,
+    are_packed: bool = True,
 ) -> Any:
     """Delayed histogram of pairs of delayed codes and targets; the affinity "auto" is that of the queries' targets."""
     from dask import delayed
@@ -77,16 +79,17 @@ def count_blocks(
         )
     of_queries = Relevance.between(query_y, query_y, affinity)
     given = delayed((query_codes, of_queries.targets, of_queries.affinity, bit_weights), pure=False)
-    parts = [delayed(_count)(given, codes, y, nbits) for codes, y in pairs]
+    parts = [delayed(_count)(given, codes, y, are_packed) for codes, y in pairs]
     return delayed(_checked)(reduce_tree(parts, _add, split_every))
 
 
-def _count(given: tuple[Any, ...], codes: Any, y: Any, nbits: int | None) -> RelevanceHistogram | None:
+def _count(given: tuple[Any, ...], block: Any, y: Any, are_packed: bool) -> RelevanceHistogram | None:
     """Histogram of a block; None if it is empty."""
-    if not codes.shape[0]:
+    if not block.shape[0]:
         return None
     query_codes, query_y, affinity, bit_weights = given
-    return relevance_histogram(query_codes, codes, query_y, y, affinity, bit_weights=bit_weights, nbits=nbits)
+    codes = Codes.of(block, query_codes.nbits if are_packed else None, name="database_codes")
+    return relevance_histogram(query_codes, codes, query_y, y, affinity, bit_weights=bit_weights)
 
 
 def _add(histograms: list[RelevanceHistogram | None]) -> RelevanceHistogram | None:
@@ -104,20 +107,23 @@ def _checked(H: RelevanceHistogram | None) -> RelevanceHistogram:
 class ShardedRanking(Ranking):
     """Ranking of a database in blocks: `database_codes` are delayed codes, and `database_y` delayed targets."""
 
+    def __post_init__(self) -> None:
+        """The codes are not here."""
+
     def histograms(self, *, weighted: bool = True) -> Any:
         """Histogram of all queries, from those of the blocks."""
         pairs = list(zip(self.database_codes, self.database_y, strict=True))
         weights = self.bit_weights if weighted else None
-        yield count_blocks(self.query_codes, pairs, self.query_y, self.affinity, weights, self.nbits).compute()
+        yield count_blocks(self.query_codes, pairs, self.query_y, self.affinity, weights).compute()
 
 
 def sharded_ranking(
-    estimator: Any, database: Any, queries: Any, nbits: int, query_y: Any, affinity: Any, bit_weights: Any
+    estimator: Any, database: Any, queries: Codes, query_y: Any, affinity: Any, bit_weights: Any
 ) -> ShardedRanking:
     """Ranking of a dask database; each block is encoded by its worker and never gathered."""
     from dask import delayed
 
     pairs = pairs_of_blocks(*database)
     model = delayed(estimator, traverse=False)
-    codes: Any = [delayed(codes_of_block)(model, block, nbits) for block, _ in pairs]
-    return ShardedRanking(queries, codes, nbits, query_y, [y for _, y in pairs], affinity, bit_weights)
+    codes: Any = [delayed(codes_of_block)(model, block, queries.nbits) for block, _ in pairs]
+    return ShardedRanking(queries, codes, query_y, [y for _, y in pairs], affinity, bit_weights)

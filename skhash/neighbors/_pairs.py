@@ -19,7 +19,8 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from skhash._threads import run_in_slices
-from skhash.codes.bits import quantize_weights, read_only
+from skhash.codes.bits import quantize_weights
+from skhash.codes.blocks import read_only
 
 MAX_PAIRS = 2**20  # of a block of pairs, which bounds the memory
 GROUP = 64  # tasks that share a block of pairs

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
-from skhash._ids import MAX_ID, as_ids, first_repeated, is_text
+from skhash._ids import MAX_ID, as_ids, checked_ids, first_repeated, is_text
 from skhash._validation import (
     VECTOR_METRICS,
     as_array,
@@ -35,7 +35,7 @@ def checked_radius(radius: Any) -> float:
     return float(radius)
 
 
-def checked_ids(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any]:
+def ids_of_new(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any]:
     """Identifiers of n new items, int64 or text of shape (n,): the given ones, or numbers after those of `items`."""
     taken = np.empty(0, np.int64) if items is None else items.ids.values
     if ids is None:
@@ -47,28 +47,19 @@ def checked_ids(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any
                 f"`ids` must be given if the index has the largest possible one, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
-    checked = as_ids(ids, "ids")
-    if checked.shape != (n,):
-        raise ValueError(f"`ids` must be ints of shape ({n},), or text. Got shape {checked.shape} instead.")
-    if checked.dtype == np.uint64:
-        raise ValueError(f"`ids` must be at most {MAX_ID}. Got {checked.max()} instead. Pass text: ids.astype(str).")
+    checked = checked_ids(ids, n)
     if len(taken) and n and is_text(taken) != is_text(checked):
         here, there = ("text" if is_text(array) else "ints" for array in (checked, taken))
         raise ValueError(f"`ids` must be {there}, as those in the index. Got {here} instead.")
-    if is_text(checked) or len(np.unique(checked)) < n or _have_any(items, checked):
-        present = [] if items is None else items.of_items(items.ids).tolist()
-        repeated = first_repeated(chain(present, checked.tolist()))
-        if repeated is not None:
-            raise ValueError(
-                f"`ids` must differ from each other and from those in the index. Got {repeated!r} more than once."
-            )
-    return np.array(checked)
+    if items is not None and (is_text(checked) or _have_any(items, checked)):
+        again = first_repeated(chain(items.of_items(items.ids).tolist(), checked.tolist()))
+        if again is not None:
+            raise ValueError(f"`ids` must differ from those in the index. Got {again!r}, which is there.")
+    return checked
 
 
-def _have_any(items: Items | None, ids: npt.NDArray[np.int64]) -> bool:
+def _have_any(items: Items, ids: npt.NDArray[np.int64]) -> bool:
     """Whether any of some identifiers, which are numbers, is that of an item."""
-    if items is None:
-        return False
     found = items.find(ids)[0] if items.ids.ascend else np.isin(ids, items.of_items(items.ids))
     return bool(found.any())
 

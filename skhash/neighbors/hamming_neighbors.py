@@ -28,8 +28,10 @@ from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samp
 from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
-from skhash.codes.bits import MAX_NBITS, are_packed, as_packed, check_same_nbits
+from skhash.codes import Codes
+from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import CodeBlocks
+from skhash.codes.codes import are_other, are_packed, check_same_nbits
 from skhash.codes.distances import Neighbors
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
@@ -39,24 +41,24 @@ from skhash.neighbors.checks import (
     check_parameters,
     checked_count,
     checked_device,
-    checked_ids,
     checked_radius,
     checked_stages,
     checked_vectors,
+    ids_of_new,
     n_columns,
     places_of,
 )
 from skhash.neighbors.items import Items
 from skhash.neighbors.search import SearchPlan
-from skhash.persistence.fingerprint import are_other, known_fingerprint
+from skhash.persistence.fingerprint import known_fingerprint
 from skhash.unwrap import (
     check_encodes_items,
     check_has_real_queries,
+    codes_of,
     find_function,
     find_hasher,
     first_step,
     item_factors,
-    packed_codes,
     real_queries,
     without_database,
 )
@@ -103,8 +105,8 @@ class HammingNeighbors(BaseEstimator):
     ----------
     hasher_ : estimator or None
         The fitted hasher. It stores no database of its own.
-    codes_ : uint8 ndarray of shape (n_samples, ceil(nbits / 8))
-        Packed codes of the items. The index stores byte j of 64 items side by side: this is a copy.
+    codes_ : Codes
+        Codes of the items, with what belongs to them. The index stores byte j of 64 items side by side: this is a copy.
     ids_ : ndarray of shape (n_samples,), int64, or object for text
         Identifiers of the items.
     factors_ : float32 ndarray of shape (n_samples, 2) or None
@@ -147,7 +149,7 @@ class HammingNeighbors(BaseEstimator):
     }
 
     _items: Items
-    _function: Any  # of the hasher, which has made the codes; None if it has none
+    _function: Any  # of the hasher that has made the codes, or its fingerprint; None if it is not known
     _code_search: Any  # ApproximateIndex, DeviceCodes, or None
 
     def __init__(
@@ -179,15 +181,16 @@ class HammingNeighbors(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Items, as the hasher takes them; for ``hasher=None`` their bits or packed codes.
+        X : array-like of shape (n_samples, n_features), or Codes
+            Items, as the hasher takes them; for ``hasher=None`` their bits or packed codes. Codes are stored with what
+            belongs to them: a hasher must be None, or a FrozenEstimator of the one that made them.
         y : array-like of shape (n_samples, ...), default=None
             Targets, for a hasher that learns from them.
         vectors : array-like of shape (n_samples, n_features), default=None
             Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
             copied, and a memmap is not read. None takes X.
         ids : array-like of shape (n_samples,), ints or text, default=None
-            Identifiers that searches return, all different. None numbers the items from 0.
+            Identifiers that searches return, all different. None takes those of Codes, or numbers the items from 0.
 
         Returns
         -------
@@ -212,15 +215,17 @@ class HammingNeighbors(BaseEstimator):
         if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has none yet
             check_has_real_queries(self.hasher)
         n = n_samples(X)
-        new_ids = checked_ids(ids, n)
+        new_ids = ids_of_new(_ids_with(X, ids), n)
+        if isinstance(X, Codes):
+            return self._fit_codes(X, new_ids, vectors)
         given, name = (X, "X") if vectors is None else (vectors, "vectors")
         kept = checked_vectors(given, n, n_columns(X), name) if self.rerank else None
         check_encodes_items(self.hasher)
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
-        packed, nbits = self._encode(hasher, X)
-        codes = CodeBlocks.from_rows(packed, nbits)
+        made = self._encode(hasher, X)
+        codes = CodeBlocks.from_rows(made.rows, made.nbits)
         code_search = build_code_search(self.backend, checked_device(self), codes, hasher)
         after = self._copy()
         check_features(after, X, hasher, reset=True)
@@ -231,18 +236,43 @@ class HammingNeighbors(BaseEstimator):
         self.__dict__ = after.__dict__
         return self
 
+    def _fit_codes(self, given: Codes, ids: npt.NDArray[Any], vectors: Any) -> Self:
+        """Store codes that are made already."""
+        if not len(given):
+            raise ValueError("`X` must have at least one code. Got Codes without any.")
+        if self.hasher is not None and not isinstance(self.hasher, FrozenEstimator):
+            raise ValueError(
+                "`hasher` must be None, or a FrozenEstimator of the hasher that made the codes, to fit Codes. Got a "
+                f"{type(self.hasher).__name__} instead, which would be fitted."
+            )
+        kept = checked_vectors(vectors, len(given)) if self.rerank else None
+        after = self._copy()
+        if self.hasher is None:
+            check_same_nbits(given.nbits, self.nbits or given.nbits, "X", "the parameter nbits")
+            after.hasher_, after._function = None, given.fingerprint
+            after.n_features_in_ = given.nbits if self.nbits is None else given.rows.shape[1]
+            after.__dict__.pop("feature_names_in_", None)
+        else:
+            after._take_hasher(self.hasher)
+            after._check_made_by_hasher(given)
+        codes = CodeBlocks.from_rows(given.rows, given.nbits)
+        after._code_search = build_code_search(self.backend, checked_device(self), codes, after.hasher_)
+        after._items = Items.of(codes, ids, given.factors, kept)
+        self.__dict__ = after.__dict__
+        return self
+
     def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
         """Encode and store more items, after the others.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or Codes
             Items, as in :meth:`fit`. The hasher does not change.
         vectors : array-like of shape (n_samples, n_features), default=None
             Their original vectors for `rerank`; None takes X. They are copied.
         ids : array-like of shape (n_samples,), ints or text, default=None
             Their identifiers, of the kind of the others and different from them. None continues after the largest one,
-            and is refused if the others are text.
+            and is refused if the others are text. Codes have their own.
 
         Returns
         -------
@@ -263,13 +293,17 @@ class HammingNeighbors(BaseEstimator):
         items = self._fitted_items()
         self._check_function(find_function(self.hasher_))
         check_encodes_items(self.hasher_)
-        new_ids = checked_ids(ids, n_samples(X), items)
-        packed = self._encode_more(X)
-        factors = None if items.factors is None else item_factors(self.hasher_, X)
+        new_ids = ids_of_new(_ids_with(X, ids), n_samples(X), items)
+        codes = self._encode_more(X)
+        factors = None
+        if items.factors is not None:
+            factors = codes.factors if isinstance(X, Codes) else item_factors(self.hasher_, X)
+            if factors is None:
+                raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
         kept = items.vectors
         if kept is not None:
-            vectors = checked_vectors(X if vectors is None else vectors, len(packed), kept.n_dimensions)
-        self._items = items.with_more(packed, new_ids, factors, vectors)
+            vectors = checked_vectors(X if vectors is None else vectors, len(codes), kept.n_dimensions)
+        self._items = items.with_more(codes.rows, new_ids, factors, vectors)
         return self
 
     def remove(self, ids: npt.ArrayLike) -> Self:
@@ -625,17 +659,18 @@ class HammingNeighbors(BaseEstimator):
             yield np.where(i < j, i, j), np.where(i < j, j, i), distances
 
     @property
-    def codes_(self) -> npt.NDArray[np.uint8]:
-        """Packed codes of the items.
+    def codes_(self) -> Codes:
+        """Codes of the items, with their identifiers, factors and the fingerprint of the hasher.
 
         Examples
         --------
         >>> from skhash.neighbors import HammingNeighbors
         >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).codes_
-        array([[ 32],
-               [224]], dtype=uint8)
+        Codes(rows=array([[ 32],
+               [224]], dtype=uint8), nbits=3, ids=array([0, 1]), factors=None, fingerprint=None)
         """
-        return self._items.codes.rows()
+        codes = self._items.codes
+        return Codes(codes.rows(), codes.nbits, self.ids_, self.factors_, self._fingerprint)
 
     @property
     def ids_(self) -> npt.NDArray[Any]:
@@ -721,9 +756,12 @@ class HammingNeighbors(BaseEstimator):
         if hasattr(first, "feature_names_in_"):
             self.feature_names_in_ = first.feature_names_in_
 
-    def _take_items(self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None) -> None:
-        """Hold the items of a file, whose codes the hasher has made."""
-        self._items, self._function = Items.of(codes, ids, factors), find_function(self.hasher_)
+    def _take_items(
+        self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None, fingerprint: str | None
+    ) -> None:
+        """Hold the items of a file, whose codes the hasher has made, or an unknown one with a fingerprint."""
+        self._items = Items.of(codes, ids, factors)
+        self._function = fingerprint if self.hasher_ is None else find_function(self.hasher_)
 
     def _take_vectors(self, vectors: Any) -> None:
         """Hold original vectors of the items; ValueError if they are none."""
@@ -741,35 +779,53 @@ class HammingNeighbors(BaseEstimator):
             check_is_fitted(self)
         return self._items
 
-    def _encode(self, hasher: Any, X: Any) -> tuple[npt.NDArray[np.uint8], int]:
-        """Packed codes and number of bits of samples."""
+    def _encode(self, hasher: Any, X: Any) -> Codes:
+        """Codes of samples."""
         if hasher is not None:
-            return packed_codes(hasher, X)
+            return codes_of(hasher, X)
         if self.nbits is not None and are_packed(X, self.nbits):
-            return X, self.nbits  # what the checks would find, more slowly
+            return Codes(X, self.nbits)  # what the checks would find, more slowly
         X = on_host(X)
         check_not_masked(X, "X")  # scikit-learn would take masked values
         check_not_1d(X)
-        return as_packed(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, "X")
+        return Codes.of(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, name="X")
 
-    def _encode_more(self, X: Any) -> npt.NDArray[np.uint8]:
-        """Packed codes of samples that have the features and the number of bits of the items."""
+    def _encode_more(self, X: Any) -> Codes:
+        """Codes of samples that have the features and the number of bits of the items; Codes pass as they are."""
+        if isinstance(X, Codes):
+            self._check_made_by_hasher(X)
+            return X
         if hasattr(self, "n_features_in_"):  # False if the items are texts, which a Pipeline encodes
             check_not_1d(X)
-        packed, nbits = self._encode(self.hasher_, X)
-        self._check_samples(X, nbits)
-        return packed
+        codes = self._encode(self.hasher_, X)
+        self._check_samples(X, codes.nbits)
+        return codes
 
     def _check_samples(self, X: Any, nbits: int) -> None:
         """Raise ValueError unless samples, of which the hasher makes `nbits` bits, are like the items."""
         check_features(self, X, self.hasher_, reset=False)
         check_same_nbits(nbits, self._items.codes.nbits, "X", "the items of the index")
 
+    def _check_made_by_hasher(self, codes: Codes) -> None:
+        """Raise ValueError unless codes may be those of the hasher of the items, or of the hasher of an empty index."""
+        nbits = self._items.codes.nbits if "_items" in vars(self) else int(find_hasher(self.hasher_)._n_features_out)
+        check_same_nbits(codes.nbits, nbits, "X", "the items of the index")
+        if are_other(self._fingerprint, codes.fingerprint):
+            raise ValueError(
+                f"`X` must be codes of the hasher with the fingerprint {self._fingerprint}. Got those of one with "
+                f"{codes.fingerprint} instead. Encode the samples with the hasher of the index."
+            )
+
+    @property
+    def _fingerprint(self) -> str | None:
+        """Fingerprint of the hasher that has made the codes, or None."""
+        return self._function if isinstance(self._function, str) else known_fingerprint(self._function)
+
     def _check_function(self, function: Any, name: str = "`hasher_`") -> None:
         """Raise ValueError if the function of the hasher, which may be fitted elsewhere, is not that of the codes."""
         if function is self._function:
             return
-        made, found = known_fingerprint(self._function), known_fingerprint(function)
+        made, found = self._fingerprint, known_fingerprint(function)
         if are_other(made, found):
             raise ValueError(
                 f"{name} must be the hasher that made the codes of the index, with the fingerprint "
@@ -859,8 +915,13 @@ class HammingNeighbors(BaseEstimator):
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
         if X is None:
-            codes = items.codes.rows()
+            codes = Codes(items.codes.rows(), items.codes.nbits)
         else:
+            if isinstance(X, Codes) and (self.query == "real" or self.rerank is not None):
+                raise ValueError(
+                    f"`X` must hold samples with query={self.query!r} and rerank={self.rerank!r}, which need more than "
+                    "codes. Got Codes instead."
+                )
             self._check_function(getattr(hasher, "function_", None))
             if self.query == "code" or (self.rerank is None and self.candidates is not None):
                 codes = self._encode_more(X)
@@ -1003,6 +1064,11 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
     @property
     def _n_features_out(self) -> int:
         return self.n_samples_fit_
+
+
+def _ids_with(X: Any, ids: Any) -> Any:
+    """The given identifiers, or those that Codes have."""
+    return X.ids if ids is None and isinstance(X, Codes) else ids
 
 
 def _n_threads(n_jobs: int | None, hasher: Any) -> Any:

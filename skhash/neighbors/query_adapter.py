@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 from skhash._compat import StrOptions, fit_context
 from skhash._validation import VECTOR_METRICS, Array, VectorMetric, check_values, evenly_spaced
 from skhash.base import BaseHasher
-from skhash.codes.bits import as_packed, signs, unpack
+from skhash.codes import Codes, signs
 from skhash.functions import DenseFunction, LinearFunction
 from skhash.functions.linear import TINY, read_samples
 from skhash.functions.reconstruction import ReconstructionFunction
@@ -277,15 +277,15 @@ class QueryAdapter(BaseHasher):
         fingerprint = hasher.fingerprint_
         with self._restored_on_failure():
             X = check_values(self._check_input(X, reset=True, ensure_min_samples=2), fit=True)
-            packed, nbits = as_packed(y, hasher._n_features_out, "y")
+            codes_of_y = Codes.of(y, int(hasher._n_features_out), name="y")
             if queries is not None:
                 queries = check_values(self._check_input(queries, reset=False))
-            if len(packed) != len(X):
+            if len(codes_of_y) != len(X):
                 raise ValueError(
-                    f"`y` must have one code per sample. Got {len(packed)} codes for {len(X)} samples instead."
+                    f"`y` must have one code per sample. Got {len(codes_of_y)} codes for {len(X)} samples instead."
                 )
             self.affinity_ = self.database_ = None
-            codes = signs(unpack(packed, nbits)).astype(np.float32)
+            codes = signs(codes_of_y.bits()).astype(np.float32)
             with self._environment():
                 self.function_ = self._learn_function(X, queries, codes, hasher, fingerprint)
         return self

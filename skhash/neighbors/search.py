@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._threads import free_threads, run_in_slices
-from skhash.codes import unpack
-from skhash.codes.bits import item_words, memory_chunks
-from skhash.codes.blocks import LANES, CodeBlocks
+from skhash.codes.bits import memory_chunks
+from skhash.codes.blocks import LANES, CodeBlocks, words_of
+from skhash.codes.codes import Codes
 from skhash.codes.distances import (
     Distance,
     EstimatedDistance,
@@ -66,7 +66,7 @@ def nearest(distance: Distance, items: CodeBlocks, k: int) -> Neighbors:
 
 def _nearest_by_numpy(distance: HammingDistance, items: CodeBlocks, k: int) -> Neighbors:
     """The same without compiled kernels: a process that asks once, such as a command, does not wait for numba."""
-    places, differing = items.places(), items.words() ^ item_words(distance.queries)[:, None]
+    places, differing = items.places(), items.words() ^ words_of(distance.queries)[:, None]
     distances = np.bitwise_count(differing).sum(axis=-1, dtype=np.float64)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     nearest = np.take_along_axis(distances, order, axis=1)
@@ -134,7 +134,7 @@ class SearchPlan:
 
     items: CodeBlocks
     item_vectors: Any  # ItemVectors or None
-    codes: npt.NDArray[np.uint8] | None  # of the queries, of shape (n_queries, n_bytes); None if no stage needs them
+    codes: Codes | None  # of the queries; None if no stage needs them
     activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
     vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
     bit_weights: npt.NDArray[np.float64] | None
@@ -149,12 +149,12 @@ class SearchPlan:
     @property
     def n_queries(self) -> int:
         """Number of queries."""
-        return len(self._codes if self.activations is None else self.activations)
+        return len(self._rows if self.activations is None else self.activations)
 
     @property
-    def _codes(self) -> npt.NDArray[np.uint8]:
-        """Codes of the queries for a stage that needs them."""
-        return np.asarray(self.codes)
+    def _rows(self) -> npt.NDArray[np.uint8]:
+        """Packed codes of the queries for a stage that needs them."""
+        return self.codes.rows  # type: ignore[union-attr]
 
     @property
     def excludes_self(self) -> bool:
@@ -197,7 +197,7 @@ class SearchPlan:
             found = [self._alone(query).radius_search(radius, sort_results) for query in range(self.n_queries)]
             return [near for (near,), _ in found], [at for _, (at,) in found]
         if self.by_code is not None:
-            distances, places = self.by_code.radius_search(self._codes, radius)
+            distances, places = self.by_code.radius_search(self._rows, radius)
         elif self.chosen is not None and not self.n_items:
             return [np.empty(0)] * self.n_queries, [np.empty(0, np.int64)] * self.n_queries
         elif self.chosen is not None:
@@ -246,8 +246,8 @@ class SearchPlan:
 
     def _hamming(self) -> Distance:
         if self.bit_weights is None:
-            return HammingDistance(self._codes)
-        return weighted_distance(unpack(self._codes, self.items.nbits), self.bit_weights)
+            return HammingDistance(self._rows)
+        return weighted_distance(self.codes.bits(), self.bit_weights)  # type: ignore[union-attr]
 
     def _real(self) -> Distance:
         return real_distance(np.asarray(self.activations), self.estimates)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from skhash._compat import n_samples
 from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
-from skhash.codes.bits import as_packed
-from skhash.codes.blocks import CodeBlocks
+from skhash.codes import Codes
 from skhash.neighbors.search import real_distances, vector_distances
 from skhash.unwrap import check_has_real_queries, find_hasher, real_queries
 
@@ -113,7 +112,7 @@ def order_shortlist(
     places[has_item] = np.arange(len(found))
     if codes is not None:
         nbits = int(find_hasher(hasher)._n_features_out)
-        items = CodeBlocks.from_rows(_packed(_of_items(codes, "codes", counts, is_item), nbits), nbits)
+        items = _joined_codes(_of_items(codes, "codes", counts, is_item), nbits).blocks()
         of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
         by_codes = real_distances(np.asarray(activations), estimates, items, places)
@@ -226,17 +225,17 @@ def _joined(rows: list[Any], name: str, width: int | None = None) -> npt.NDArray
     return np.concatenate(arrays)
 
 
-def _packed(rows: list[Any], nbits: int) -> npt.NDArray[np.uint8]:
-    """Packed codes of the items of all queries, from any form in which stores return them."""
+def _joined_codes(rows: list[Any], nbits: int) -> Codes:
+    """Codes of the items of all queries, from any form in which stores return them."""
     codes = list(chain.from_iterable(rows)) if isinstance(next(chain.from_iterable(rows)), str | bytes) else []
     if not codes:
         joined = _joined(rows, "codes")
         is_byte = joined.dtype.kind in "iu" and joined.min() >= 0 and joined.max() <= 255
-        return as_packed(joined.astype(np.uint8) if is_byte else joined, nbits, "codes")[0]
+        return Codes.of(joined.astype(np.uint8) if is_byte else joined, nbits)
     lengths = {len(code) for code in codes}
     if len(lengths) > 1:
         raise ValueError(f"`codes` must have one length. Got the lengths {sorted(lengths)} instead.")
     is_text = isinstance(codes[0], str)
     content = "".join(codes).encode() if is_text else b"".join(codes)
     values = np.frombuffer(content, np.uint8).reshape(len(codes), -1)
-    return as_packed(values - np.uint8(ord("0")) if is_text else values, nbits, "codes")[0]
+    return Codes.of(values - np.uint8(ord("0")) if is_text else values, nbits)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
 from skhash.codes.bits import MAX_NBITS
+from skhash.codes.codes import check_packed
 from skhash.exceptions import InvalidFileError
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
@@ -106,7 +107,8 @@ def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, 
     }
     fitted = hasher._fitted_attributes()
     if fitted["database_"] is not None:
-        fitted["database_"] = {name: getattr(hasher.database_, name) for name in sorted(DATABASE)}
+        codes = hasher.database_.codes
+        fitted["database_"] = {"codes": codes.rows, "factors": codes.factors, "y": hasher.database_.y}
     if OUTPUT in vars(hasher):
         fitted[OUTPUT] = vars(hasher)[OUTPUT]
     return {"params": params, "fitted": {name: encoder.encode(value, prefix + name) for name, value in fitted.items()}}
@@ -212,7 +214,8 @@ def _check_function(hasher: Any) -> None:
 def _check_database(hasher: Any, lengths: dict[str, int]) -> None:
     affinity, codes, targets, factors = hasher.affinity_, None, None, None
     if hasher.database_ is not None:
-        codes, targets, factors = hasher.database_.codes, hasher.database_.y, hasher.database_.factors
+        of_samples, targets = hasher.database_.codes, hasher.database_.y
+        codes, factors = of_samples.rows, of_samples.factors
         Array("n_database n_bytes", "u").check("database_.codes", codes, lengths)
     if factors is not None:
         Array("n_database 2").check("database_.factors", factors, lengths)
@@ -220,8 +223,8 @@ def _check_database(hasher: Any, lengths: dict[str, int]) -> None:
         is_array = (type(targets) is np.ndarray and targets.ndim > 0) or sparse.issparse(targets)
         is_paired = is_array and codes is not None and targets.shape[0] == len(codes)
         require(is_paired, "database_.y", "one target per code", targets)
-    if codes is not None and lengths["nbits"] % 8 and (codes[:, -1] & (0xFF >> lengths["nbits"] % 8)).any():
-        raise ValueError("`database_.codes` must have zeros after the last bit.")
+    if codes is not None:
+        check_packed(codes, lengths["nbits"], "database_.codes")
     require(affinity is None or callable(affinity), "affinity_", "callable or None", affinity)
 
 
@@ -284,8 +287,9 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     vars(hasher).update(fitted)
     if (database := fitted.get("database_")) is not None:
         require(type(database) is dict and database.keys() == DATABASE, "database_", f"a dict of {DATABASE}", database)
-        hasher._set_database(**database)
     _check_function(hasher)
+    if database is not None:
+        hasher._set_database(**database)
     given = header["nbits"]
     require(type(given) is int and given == hasher._n_features_out, "nbits", str(hasher._n_features_out), given)
     return hasher

@@ -5,7 +5,6 @@ same in every process, on every platform and after loading, and another one afte
 """
 
 import hashlib
-import re
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,11 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skhash._validation import qualified_name
-from skhash.persistence._checking import short
+from skhash.codes.codes import N_DIGITS
 from skhash.persistence.identity import digest
-
-N_DIGITS = 16
-_FORM = re.compile(f"[0-9a-f]{{{N_DIGITS}}}")
 
 #: fingerprints of functions, which do not change
 _KNOWN: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -69,20 +65,3 @@ def known_fingerprint(function: Any) -> str | None:
         return None if function is None else fingerprint_of(function)
     except (AttributeError, TypeError):
         return None
-
-
-def checked_fingerprint(value: Any) -> str | None:
-    """A fingerprint, or None; ValueError for anything else."""
-    if value is None:
-        return None
-    if isinstance(value, str) and _FORM.fullmatch(value):
-        return str(value)
-    raise ValueError(
-        f"`fingerprint` must be None or `fingerprint_` of a hasher, {N_DIGITS} digits from 0 to f. Got "
-        f"{short(repr(value))} instead."
-    )
-
-
-def are_other(one: str | None, other: str | None) -> bool:
-    """Whether two fingerprints are those of different hashers; what has none, such as a plain array, is accepted."""
-    return one is not None and other is not None and one != other

@@ -11,6 +11,7 @@ from skhash._ids import first_repeated, is_text
 from skhash._validation import Array, as_count, qualified_name
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import LANES, CodeBlocks, masks_of
+from skhash.codes.codes import Codes, are_other, checked_fingerprint
 from skhash.persistence._checking import (
     MAX_FEATURES,
     OUTPUT,
@@ -29,7 +30,7 @@ from skhash.persistence._hashers import (
     is_pipeline,
     name_of_class,
 )
-from skhash.persistence.fingerprint import are_other, checked_fingerprint, known_fingerprint
+from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
 from skhash.registry import FIRST_STEPS, INDEXES, import_class
 from skhash.unwrap import find_function, find_hasher
@@ -74,7 +75,7 @@ def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
     index._check_function(find_function(index.hasher_))
-    fingerprint = known_fingerprint(index._function)
+    fingerprint = index._fingerprint
     return ({} if fingerprint is None else {FINGERPRINT: fingerprint}) | {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
         "fitted": {name: encoder.encode(getattr(index, name), f"fitted.{name}") for name in names},
@@ -121,8 +122,8 @@ def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     return index
 
 
-def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDArray[Any], str | None]:
-    """Packed codes of a saved index, number of bits, identifiers and fingerprint, without its hasher and vectors."""
+def codes_of_index(path: FilePath) -> Codes:
+    """Codes of a saved index with identifiers and fingerprint, without its hasher and vectors."""
     header, tensors = read_file(path, MAPPED)
     with errors_name(path, "is not the file of an index with codes"):
         arrays = map_tensors(path, header, header["mapped"])
@@ -133,7 +134,7 @@ def codes_of_index(path: FilePath) -> tuple[npt.NDArray[np.uint8], int, npt.NDAr
         ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, codes.n_items)
         require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
         fingerprint = checked_fingerprint(header.get(FINGERPRINT))
-    return codes.rows(), codes.nbits, ids, fingerprint
+    return Codes(np.ascontiguousarray(codes.rows()), codes.nbits, ids, fingerprint=fingerprint)
 
 
 def check_index(index: Any) -> None:
@@ -225,7 +226,7 @@ def _map_arrays(
     arrays = map_tensors(decoder.path, header, digests)
     codes = _codes_of(header, arrays)
     ids = _ids_of(fitted, arrays, codes.n_items)
-    index._take_items(codes, ids, fitted.get("factors_"))
+    index._take_items(codes, ids, fitted.get("factors_"), checked_fingerprint(header.get(FINGERPRINT)))
     return arrays
 
 

@@ -7,13 +7,14 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.persistence.fingerprint import checked_fingerprint
-from skhash.stores.stored_codes import StoredCodes, check_codes
+from skhash.codes import Codes
+from skhash.codes.codes import checked_fingerprint
+from skhash.stores._common import with_ids
 
 _NBITS, _FINGERPRINT = b"skhash.nbits", b"skhash.fingerprint"
 
 
-def as_table(stored: StoredCodes, column: Any) -> Any:
+def as_table(stored: Codes, column: Any) -> Any:
     """Table of the identifiers and a column of the codes."""
     arrow = library("pyarrow", "pyarrow", "Arrow tables")
     ids = arrow.array(stored.ids, arrow.string() if is_text(stored.ids) else arrow.int64())
@@ -29,14 +30,14 @@ def fingerprint_of_schema(schema: Any) -> str | None:
     return checked_fingerprint(None if found is None else found.decode(errors="replace"))
 
 
-def from_table(table: Any) -> StoredCodes:
+def from_table(table: Any) -> Codes:
     """Codes of a table with a column of bytes, or of lists of bytes; ValueError if it has none."""
     if "code" not in table.column_names:
         raise ValueError(f"a column `code` is needed. Got {', '.join(table.column_names)} instead.")
     codes = _bytes_of(table.column("code").combine_chunks())
     nbits = int((table.schema.metadata or {}).get(_NBITS, 8 * codes.shape[1]))
     ids = table.column("id") if "id" in table.column_names else None
-    return check_codes(codes, nbits, ids, fingerprint=fingerprint_of_schema(table.schema))
+    return with_ids(codes, nbits, ids, fingerprint=fingerprint_of_schema(table.schema))
 
 
 def _bytes_of(column: Any) -> npt.NDArray[np.uint8]:

@@ -1,5 +1,6 @@
 """DuckDB: a column of type BIT, which takes any number of bits."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -7,9 +8,8 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.stores.stored_codes import (
-    StoredCodes,
-    check_codes,
+from skhash.codes import Codes
+from skhash.stores._common import (
     check_same_hasher,
     fingerprint_note,
     from_strings,
@@ -17,6 +17,7 @@ from skhash.stores.stored_codes import (
     noted_fingerprint,
     quoted,
     table_exists,
+    with_ids,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _IS_WRITTEN = (
 
 
 def to_duckdb(
-    codes: npt.ArrayLike,
+    codes: Codes | npt.ArrayLike,
     connection: "duckdb.DuckDBPyConnection",
     table: str = "codes",
     *,
@@ -52,8 +53,8 @@ def to_duckdb(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     connection : duckdb.DuckDBPyConnection
         What ``duckdb.connect`` returns. If a transaction is open, the table is part of it. Rows of its last ``execute``
         that were not fetched are lost.
@@ -62,7 +63,7 @@ def to_duckdb(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
-        Identifiers, all different. None numbers the codes from 0.
+        Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the comment on the table.
 
@@ -85,11 +86,11 @@ def to_duckdb(
     [(7, 1)]
     """
     library("duckdb", "duckdb", "to_duckdb")
-    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
+    stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
     name = quoted(table)
     if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # or a temporary one hides it
         raise table_exists(table)
-    packed = np.array([code.tobytes() for code in stored.codes], dtype=object)
+    packed = np.array([code.tobytes() for code in stored.rows], dtype=object)
     connection.register("skhash_codes", {"id": stored.ids, "code": packed})
     try:  # one statement writes all rows or none
         bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
@@ -103,7 +104,7 @@ def to_duckdb(
 
 def from_duckdb(
     connection: "duckdb.DuckDBPyConnection", table: str = "codes", *, fingerprint: str | None = None
-) -> StoredCodes:
+) -> Codes:
     """Codes of a DuckDB table.
 
     Parameters
@@ -118,7 +119,7 @@ def from_duckdb(
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
@@ -136,8 +137,8 @@ def from_duckdb(
     >>> connection = duckdb.connect()
     >>> to_duckdb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_duckdb(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), fingerprint=None)
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), factors=None, fingerprint=None)
     """
     library("duckdb", "duckdb", "from_duckdb")
     name = quoted(table)
@@ -148,4 +149,4 @@ def from_duckdb(
     found = noted_fingerprint(comments[0][0] if comments else None)
     check_same_hasher(found, fingerprint, table)
     rows = connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
-    return from_strings(rows, table)._replace(fingerprint=found)
+    return replace(from_strings(rows, table), fingerprint=found)

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._libraries import library
-from skhash.stores.stored_codes import StoredCodes, check_codes, check_whole
+from skhash.codes import Codes
+from skhash.stores._common import check_whole, with_ids
 
 if TYPE_CHECKING:
     import faiss
 
 
 def to_faiss(
-    codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None
+    codes: Codes | npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None
 ) -> "faiss.IndexBinary":
     """Build a FAISS index of codes.
 
@@ -24,8 +25,8 @@ def to_faiss(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
@@ -54,18 +55,18 @@ def to_faiss(
     ([[1], [0]], [[7], [8]])
     """
     faiss = library("faiss", "faiss-cpu", "to_faiss")
-    stored = check_codes(codes, nbits, ids)
+    stored = with_ids(codes, nbits, ids)
     check_whole(stored.ids, "FAISS")
-    index = faiss.IndexBinaryFlat(8 * stored.codes.shape[1])
-    if ids is None:
-        index.add(stored.codes)
+    index = faiss.IndexBinaryFlat(8 * stored.rows.shape[1])
+    if ids is None and getattr(codes, "ids", None) is None:
+        index.add(stored.rows)
         return index
     index = faiss.IndexBinaryIDMap(index)
-    index.add_with_ids(stored.codes, stored.ids)
+    index.add_with_ids(stored.rows, stored.ids)
     return index
 
 
-def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> StoredCodes:
+def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Codes:
     """Codes of a binary FAISS index.
 
     Parameters
@@ -77,7 +78,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, in the order of the index; those of an ``IndexBinaryIVF`` sorted
         by identifier.
 
@@ -106,7 +107,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Store
     codes, ids = _codes_of(faiss, plain)
     if given is not None:
         ids = given if ids is None else given[ids]
-    return check_codes(codes, index.d if nbits is None else nbits, ids, "index")
+    return with_ids(codes, index.d if nbits is None else nbits, ids, "index")
 
 
 def _codes_of(faiss: Any, index: Any) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]:

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING
 import numpy.typing as npt
 
 from skhash._libraries import library
+from skhash.codes import Codes
 from skhash.stores._arrow import as_table, fingerprint_of_schema, from_table
-from skhash.stores.stored_codes import StoredCodes, check_codes, check_same_hasher, check_table
+from skhash.stores._common import check_same_hasher, check_table, with_ids
 
 if TYPE_CHECKING:
     import lancedb
 
 
 def to_lancedb(
-    codes: npt.ArrayLike,
+    codes: Codes | npt.ArrayLike,
     connection: "lancedb.DBConnection",
     table: str = "codes",
     *,
@@ -27,8 +28,8 @@ def to_lancedb(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     connection : lancedb.DBConnection
         What ``lancedb.connect`` returns.
     table : str, default="codes"
@@ -36,7 +37,7 @@ def to_lancedb(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
-        Identifiers, all different. None numbers the codes from 0.
+        Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the metadata of the schema.
 
@@ -66,14 +67,12 @@ def to_lancedb(
     [(7, 1.0)]
     """
     arrow = library("pyarrow", "pyarrow", "to_lancedb")
-    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
-    column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.codes.ravel()), stored.codes.shape[1])
+    stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
+    column = arrow.FixedSizeListArray.from_arrays(arrow.array(stored.rows.ravel()), stored.rows.shape[1])
     return connection.create_table(check_table(table), as_table(stored, column))
 
 
-def from_lancedb(
-    connection: "lancedb.DBConnection", table: str = "codes", *, fingerprint: str | None = None
-) -> StoredCodes:
+def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes", *, fingerprint: str | None = None) -> Codes:
     """Codes of a LanceDB table.
 
     Parameters
@@ -88,7 +87,7 @@ def from_lancedb(
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, in the order of the table. If another program wrote the table,
         all bits of the bytes count.
 
@@ -106,8 +105,8 @@ def from_lancedb(
     >>> connection = lancedb.connect(tempfile.mkdtemp())
     >>> table = to_lancedb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_lancedb(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), fingerprint=None)
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), factors=None, fingerprint=None)
     """
     found = connection.open_table(table)
     check_same_hasher(fingerprint_of_schema(found.schema), fingerprint, table)

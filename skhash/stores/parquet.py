@@ -6,13 +6,14 @@ import numpy.typing as npt
 
 from skhash._files import check_writable, write_atomically
 from skhash._libraries import library
+from skhash.codes import Codes
 from skhash.exceptions import InvalidFileError
 from skhash.stores._arrow import as_table, from_table
-from skhash.stores.stored_codes import StoredCodes, check_codes, check_same_hasher
+from skhash.stores._common import check_same_hasher, with_ids
 
 
 def to_parquet(
-    codes: npt.ArrayLike,
+    codes: Codes | npt.ArrayLike,
     path: str | os.PathLike[str],
     *,
     nbits: int | None = None,
@@ -23,14 +24,14 @@ def to_parquet(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     path : path-like
         The file. An existing one is replaced when the new one is complete.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
-        Identifiers, all different. None numbers the codes from 0.
+        Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the metadata of the file.
 
@@ -56,14 +57,14 @@ def to_parquet(
     arrow = library("pyarrow", "pyarrow", "to_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "to_parquet")
     check_writable(path)
-    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
-    n, n_bytes = stored.codes.shape
-    column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.codes)])
+    stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
+    n, n_bytes = stored.rows.shape
+    column = arrow.Array.from_buffers(arrow.binary(n_bytes), n, [None, arrow.py_buffer(stored.rows)])
     with write_atomically(path) as file:
         parquet.write_table(as_table(stored, column), file)
 
 
-def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None) -> StoredCodes:
+def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None) -> Codes:
     """Codes of a Parquet file.
 
     Parameters
@@ -76,7 +77,7 @@ def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, in the order of the file. If another program wrote the file,
         all bits of the bytes count.
 
@@ -99,8 +100,8 @@ def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None
     >>> path = Path(tempfile.mkdtemp()) / "codes.parquet"
     >>> to_parquet([[0, 0, 1], [1, 1, 1]], path, ids=[7, 8])
     >>> from_parquet(path)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), fingerprint=None)
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), factors=None, fingerprint=None)
     """
     arrow = library("pyarrow", "pyarrow", "from_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "from_parquet")

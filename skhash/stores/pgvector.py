@@ -1,15 +1,15 @@
 """PostgreSQL with pgvector: a column of type bit(n), which takes any number of bits."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.stores.stored_codes import (
-    StoredCodes,
+from skhash.codes import Codes
+from skhash.stores._common import (
     bit_strings,
-    check_codes,
     check_same_hasher,
     check_table,
     fingerprint_note,
@@ -17,6 +17,7 @@ from skhash.stores.stored_codes import (
     no_such_table,
     noted_fingerprint,
     table_exists,
+    with_ids,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _ESCAPED = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def to_pgvector(
-    codes: npt.ArrayLike,
+    codes: Codes | npt.ArrayLike,
     connection: "psycopg.Connection",
     table: str = "codes",
     *,
@@ -41,8 +42,8 @@ def to_pgvector(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     connection : psycopg.Connection
         What ``psycopg.connect`` returns. If a transaction is open, the table is part of it. On a connection without
         autocommit, any statement of yours opens one, until you call ``commit``.
@@ -51,7 +52,7 @@ def to_pgvector(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
-        Identifiers, all different. None numbers the codes from 0.
+        Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the comment on the table.
 
@@ -82,7 +83,7 @@ def to_pgvector(
     psycopg = library("psycopg", "psycopg[binary]", "to_pgvector")
     from psycopg import rows, sql
 
-    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
+    stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
     lines = _copied(stored.ids)
     name = sql.Identifier(check_table(table))
     kind = sql.SQL("text" if is_text(stored.ids) else "bigint")
@@ -98,9 +99,9 @@ def to_pgvector(
         if note := fingerprint_note(stored):
             cursor.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, sql.Literal(note)))
         with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(name)) as copy:
-            for start in range(0, len(stored.codes), _BATCH):
+            for start in range(0, len(stored.rows), _BATCH):
                 part = slice(start, start + _BATCH)
-                strings = bit_strings(stored.codes[part], nbits=stored.nbits)
+                strings = bit_strings(stored.rows[part], nbits=stored.nbits)
                 copy.write("".join(f"{i}\t{code}\n" for i, code in zip(lines[part], strings, strict=True)))
 
 
@@ -111,9 +112,7 @@ def _copied(ids: npt.NDArray[Any]) -> list[Any]:
     return [text.translate(_ESCAPED) for text in ids] if is_text(ids) else ids.tolist()
 
 
-def from_pgvector(
-    connection: "psycopg.Connection", table: str = "codes", *, fingerprint: str | None = None
-) -> StoredCodes:
+def from_pgvector(connection: "psycopg.Connection", table: str = "codes", *, fingerprint: str | None = None) -> Codes:
     """Codes of a PostgreSQL table.
 
     Parameters
@@ -127,7 +126,7 @@ def from_pgvector(
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
@@ -147,8 +146,8 @@ def from_pgvector(
     >>> connection = psycopg.connect(server.get_uri(), autocommit=True)
     >>> to_pgvector([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_pgvector(connection)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), fingerprint=None)
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), factors=None, fingerprint=None)
     >>> connection.close()
     >>> server.cleanup()
     """
@@ -168,4 +167,4 @@ def from_pgvector(
         raise no_such_table(table, error) from error
     if found and isinstance(found[0][0], str):
         found.sort(key=lambda row: str(row[0]))  # each database orders text by a language of its own
-    return from_strings(found, table)._replace(fingerprint=noted_fingerprint(text))
+    return replace(from_strings(found, table), fingerprint=noted_fingerprint(text))

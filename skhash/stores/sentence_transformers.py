@@ -8,19 +8,19 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes.bits import as_packed
-from skhash.stores.stored_codes import StoredCodes, check_codes
+from skhash.codes import Codes
+from skhash.stores._common import with_ids
 
 
 def to_sentence_transformers(
-    codes: npt.ArrayLike, precision: Literal["ubinary", "binary"] = "ubinary", *, nbits: int | None = None
+    codes: Codes | npt.ArrayLike, precision: Literal["ubinary", "binary"] = "ubinary", *, nbits: int | None = None
 ) -> npt.NDArray[Any]:
     """Codes in the form of binary embeddings of sentence-transformers.
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     precision : "ubinary" or "binary", default="ubinary"
         The format.
     nbits : int, default=None
@@ -44,11 +44,11 @@ def to_sentence_transformers(
     """
     if precision not in ("ubinary", "binary"):
         raise ValueError(f"`precision` must be 'ubinary' or 'binary'. Got {precision!r} instead.")
-    packed, _ = as_packed(codes, nbits)
+    packed = Codes.of(codes, nbits).rows
     return packed if precision == "ubinary" else (packed.astype(np.int16) - 128).astype(np.int8)
 
 
-def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None = None) -> StoredCodes:
+def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None = None) -> Codes:
     """Codes of binary embeddings of sentence-transformers.
 
     Parameters
@@ -60,7 +60,7 @@ def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None =
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits, and identifiers from 0.
 
     Raises
@@ -84,4 +84,4 @@ def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None =
             f"Got {array.dtype} of shape {array.shape} instead."
         )
     packed = array if array.dtype == np.uint8 else (array.astype(np.int16) + 128).astype(np.uint8)
-    return check_codes(packed, 8 * array.shape[1] if nbits is None else nbits, None, "embeddings")
+    return with_ids(packed, 8 * array.shape[1] if nbits is None else nbits, None, "embeddings")

@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
-from skhash.stores.stored_codes import (
-    StoredCodes,
-    check_codes,
+from skhash.codes import Codes
+from skhash.stores._common import (
     check_same_hasher,
     columns_of,
     fingerprint_note,
@@ -17,6 +16,7 @@ from skhash.stores.stored_codes import (
     noted_fingerprint,
     quoted,
     table_exists,
+    with_ids,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SQL = (
 
 
 def to_sqlite_vec(
-    codes: npt.ArrayLike,
+    codes: Codes | npt.ArrayLike,
     connection: "apsw.Connection",
     table: str = "codes",
     *,
@@ -45,8 +45,8 @@ def to_sqlite_vec(
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     connection : apsw.Connection
         A connection of apsw, because Python's sqlite3 often cannot load extensions. sqlite-vec is loaded into it. If a
         transaction is open, the table is part of it.
@@ -55,7 +55,7 @@ def to_sqlite_vec(
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
-        Identifiers, all different. None numbers the codes from 0.
+        Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in a comment in the SQL that creates the table.
 
@@ -81,8 +81,8 @@ def to_sqlite_vec(
     [(7, 1.0)]
     """
     cursor = _cursor(connection)
-    stored = check_codes(codes, nbits, ids, fingerprint=fingerprint)
-    name, width = quoted(table), 8 * stored.codes.shape[1]
+    stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
+    name, width = quoted(table), 8 * stored.rows.shape[1]
     if width > _MAX_BITS:
         raise ValueError(f"`codes` must have at most {_MAX_BITS} bits in sqlite-vec. Got {stored.nbits} instead.")
     hides = "SELECT 1 FROM pragma_table_list WHERE name = ? COLLATE NOCASE AND schema IN ('main', 'temp')"
@@ -93,13 +93,13 @@ def to_sqlite_vec(
         note = fingerprint_note(stored)
         comment = f" /* {note} */" if note else ""  # SQLite keeps it, and hides it from sqlite-vec
         cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}]{comment})")
-        rows = ((i, code.tobytes()) for i, code in zip(stored.ids.tolist(), stored.codes, strict=True))
+        rows = ((i, code.tobytes()) for i, code in zip(stored.ids.tolist(), stored.rows, strict=True))
         cursor.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
 
 
 def from_sqlite_vec(
     connection: "apsw.Connection", table: str = "codes", *, nbits: int | None = None, fingerprint: str | None = None
-) -> StoredCodes:
+) -> Codes:
     """Codes of a sqlite-vec table.
 
     Parameters
@@ -115,7 +115,7 @@ def from_sqlite_vec(
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, sorted by identifier.
 
     Raises
@@ -136,8 +136,8 @@ def from_sqlite_vec(
     >>> connection = apsw.Connection(":memory:")
     >>> to_sqlite_vec([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_sqlite_vec(connection, nbits=3)
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), fingerprint=None)
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
+                ids=array([7, 8]), factors=None, fingerprint=None)
     """
     cursor, apsw = _cursor(connection), library("apsw", "apsw", "from_sqlite_vec")
     name = quoted(table)
@@ -155,7 +155,7 @@ def from_sqlite_vec(
             raise ValueError(f"`table` must have codes of type bit. Got {', '.join(sorted(kinds))} in {table!r}.")
     ids, codes = columns_of(rows, bytes, table)
     packed = np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(len(codes), -1)
-    return check_codes(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table, found)
+    return with_ids(packed, 8 * packed.shape[1] if nbits is None else nbits, ids, table, found)
 
 
 def _cursor(connection: "apsw.Connection") -> "apsw.Cursor":

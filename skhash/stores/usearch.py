@@ -1,5 +1,6 @@
 """usearch: an index of single bits ("b1"). It takes any number of bits, and searches exactly or by its graph."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import numpy.typing as npt
 
 from skhash._ids import MAX_ID, as_ids
 from skhash._libraries import library
-from skhash.stores.stored_codes import StoredCodes, check_codes, check_whole
+from skhash.codes import Codes
+from skhash.stores._common import check_whole, with_ids
 
 if TYPE_CHECKING:
     from usearch.index import Index
@@ -15,15 +17,15 @@ if TYPE_CHECKING:
 _MAX_KEY = 2**64 - 2  # the next one marks a free slot of the graph
 
 
-def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None) -> "Index":
+def to_usearch(codes: Codes | npt.ArrayLike, *, nbits: int | None = None, ids: npt.ArrayLike | None = None) -> "Index":
     """Build a usearch index of codes.
 
     Search it with packed codes, as ``encode`` returns them.
 
     Parameters
     ----------
-    codes : array-like of shape (n, nbits) or (n, ceil(nbits / 8))
-        Bits, or packed codes when `nbits` is given.
+    codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+        Codes, bits, or packed codes when `nbits` is given.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), dtype int, default=None
@@ -53,9 +55,10 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
     ([[1.0], [0.0]], [[7], [8]])
     """
     usearch = library("usearch.index", "usearch", "to_usearch")
+    ids = codes.ids if ids is None and isinstance(codes, Codes) else ids
     given: Any = None if ids is None else as_ids(ids, "ids")
     is_unsigned = getattr(given, "dtype", None) == np.uint64
-    stored = check_codes(codes, nbits, given.view(np.int64) if is_unsigned else given)  # ids are checked as int64
+    stored = with_ids(codes, nbits, given.view(np.int64) if is_unsigned else given)  # ids are checked as int64
     check_whole(stored.ids, "usearch")
     if not is_unsigned and (stored.ids < 0).any():
         raise ValueError(f"`ids` must be >= 0 in usearch. Got {stored.ids.min()} instead.")
@@ -64,11 +67,11 @@ def to_usearch(codes: npt.ArrayLike, *, nbits: int | None = None, ids: npt.Array
         raise ValueError(f"`ids` must be at most {_MAX_KEY} in usearch. Got {keys.max()} instead.")
     index = usearch.Index(ndim=stored.nbits, metric="hamming", dtype="b1")
     if len(keys):
-        index.add(keys, stored.codes)
+        index.add(keys, stored.rows)
     return index
 
 
-def from_usearch(index: "Index") -> StoredCodes:
+def from_usearch(index: "Index") -> Codes:
     """Codes of a usearch index of bits.
 
     Parameters
@@ -78,7 +81,7 @@ def from_usearch(index: "Index") -> StoredCodes:
 
     Returns
     -------
-    StoredCodes
+    Codes
         Packed codes, number of bits and identifiers, sorted by identifier. The identifiers are uint64 if one is
         larger than an int64 can be.
 
@@ -95,7 +98,7 @@ def from_usearch(index: "Index") -> StoredCodes:
     --------
     >>> from skhash.stores import from_usearch, to_usearch
     >>> from_usearch(to_usearch([[0, 0, 1], [1, 1, 1]]))
-    StoredCodes(codes=array([[ 32], [224]], dtype=uint8), nbits=3,
+    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
                 ids=array([0, 1]), fingerprint=None)
     """
     usearch = library("usearch.index", "usearch", "from_usearch")
@@ -107,5 +110,5 @@ def from_usearch(index: "Index") -> StoredCodes:
         raise ValueError("`index` must have different keys. Got repeated ones.")
     n_bytes = -(-index.ndim // 8)
     codes = np.asarray(index.get(keys)) if len(keys) else np.empty((0, n_bytes), dtype=np.uint8)
-    stored = check_codes(codes.reshape(len(keys), n_bytes), index.ndim, keys.view(np.int64), "index")
-    return stored._replace(ids=keys) if (keys > MAX_ID).any() else stored
+    stored = with_ids(codes.reshape(len(keys), n_bytes), index.ndim, keys.view(np.int64), "index")
+    return replace(stored, ids=keys) if (keys > MAX_ID).any() else stored

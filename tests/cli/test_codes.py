@@ -342,7 +342,7 @@ def test_parquet_files_are_files_of_codes(files, tmp_path):
     assert main(["export", f"{files}/codes.npz", "--to", "parquet", "--out", out]) == 0
     stored = from_parquet(out)
     assert stored.nbits == 12
-    assert_array_equal(stored.codes, packed)
+    assert_array_equal(stored.rows, packed)
     assert main(["export", out, "--to", "ubinary", "--out", str(tmp_path / "again.npy")]) == 0
     assert_array_equal(np.load(tmp_path / "again.npy"), packed)
     assert main(["search", f"{files}/itq", out, f"{files}/queries.npy"]) == 0
@@ -396,14 +396,14 @@ def test_faiss_file(files, tmp_path):
     packed = np.load(files / "codes.npz")["codes"]
     out = str(tmp_path / "index")
     assert main(["export", f"{files}/codes.npz", "--to", "faiss", "--out", out]) == 0
-    assert_array_equal(from_faiss(faiss.read_index_binary(out), nbits=12).codes, packed)
+    assert_array_equal(from_faiss(faiss.read_index_binary(out), nbits=12).rows, packed)
 
 
 def test_usearch_file(files, tmp_path):
     usearch = pytest.importorskip("usearch.index")
     packed, out = np.load(files / "codes.npz")["codes"], str(tmp_path / "index")
     assert main(["export", f"{files}/codes.npz", "--to", "usearch", "--out", out]) == 0
-    assert_array_equal(from_usearch(usearch.Index.restore(out)).codes, packed)
+    assert_array_equal(from_usearch(usearch.Index.restore(out)).rows, packed)
 
 
 @pytest.mark.parametrize("store", ["duckdb", "sqlite-vec", "lancedb"])
@@ -424,7 +424,7 @@ def test_tables(store, files, itq, tmp_path, capsys):
         stored = from_sqlite_vec(library.Connection(out), "mine", nbits=12)
     else:
         stored = from_lancedb(library.connect(out), "mine")
-    assert_array_equal(stored.codes, packed)
+    assert_array_equal(stored.rows, packed)
     assert stored.fingerprint == itq.fingerprint_
 
 

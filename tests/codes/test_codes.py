@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash.codes import binarize, bit_balance, bit_correlation, hamming_distances, pack, unpack
-from skhash.codes.bits import as_packed, as_words, quantize_weights
+from skhash.codes import Codes, binarize, bit_balance, bit_correlation, hamming_distances, pack, unpack
+from skhash.codes.bits import quantize_weights
 
 BITS = [1, 7, 8, 12, 64, 65, 130]
 every_length = pytest.mark.parametrize("nbits", BITS)
@@ -28,17 +28,17 @@ def test_packing_is_that_of_numpy_and_unpacking_its_inverse(nbits, dtype):
     assert_array_equal(packed, np.packbits(codes.astype(bool), axis=1))
     assert_array_equal(unpack(packed, nbits), codes)
     for given_codes in (codes, packed):
-        again, length = as_packed(given_codes, nbits)
-        assert length == nbits
-        assert_array_equal(again, packed)
+        again = Codes.of(given_codes, nbits)
+        assert again.nbits == nbits
+        assert_array_equal(again.rows, packed)
 
 
 @every_length
 def test_words_hold_all_bits(nbits):
     codes = random_codes(6, nbits)
-    words = as_words(pack(codes))
-    assert words.shape == (-(-nbits // 64), 6)
-    assert_array_equal(np.bitwise_count(words).sum(axis=0), codes.sum(axis=1))
+    words = Codes.of(codes).words()
+    assert words.shape == (6, -(-nbits // 64))
+    assert_array_equal(np.bitwise_count(words).sum(axis=1), codes.sum(axis=1))
 
 
 @every_length
@@ -90,7 +90,7 @@ def test_quantized_weights_are_near_and_their_sums_exact_in_any_order(weights):
 )
 def test_what_is_neither_bits_nor_packed_codes_is_refused(codes, nbits, message):
     with pytest.raises(ValueError, match=message):
-        as_packed(codes, nbits)
+        Codes.of(codes, nbits)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_features
 
-from skhash.codes import pack
-from skhash.codes.blocks import LANES, CodeBlocks
+from skhash.codes import Codes
+from skhash.codes.blocks import LANES
 from skhash.codes.distances import (
     SAMPLE,
     SAMPLED_BLOCKS,
@@ -65,7 +65,7 @@ def test_the_nearest_codes_are_those_of_brute_force(draw, n_bytes, k, n_queries)
     rng = np.random.default_rng(n_bytes + k)
     n_items = 7000 if n_bytes < 100 else 200
     codes, queries = draw(rng, (n_items, n_bytes)), draw(rng, (n_queries, n_bytes))
-    items, n_blocks = CodeBlocks.from_rows(codes, 8 * codes.shape[1]), -(-n_items // LANES)
+    items, n_blocks = Codes(codes, 8 * codes.shape[1]).blocks(), -(-n_items // LANES)
     from_all = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     for first, last in ((0, n_blocks), (1, n_blocks - 1), (2, 3 + k // LANES)):
         found = HammingDistance(queries).nearest(slice(0, n_queries), items, first, last, k)
@@ -80,7 +80,7 @@ def test_groups_of_queries_find_the_same(n_queries):
     codes, queries = random_codes(rng, (4096, 16)), random_codes(rng, (n_queries, 16))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     assert_equal(
-        nearest(HammingDistance(queries), CodeBlocks.from_rows(codes, 8 * codes.shape[1]), 20),
+        nearest(HammingDistance(queries), Codes(codes, 8 * codes.shape[1]).blocks(), 20),
         brute_force(distances, 20),
     )
 
@@ -91,7 +91,7 @@ def test_holes_are_no_items(n_queries):
     codes, queries = random_codes(rng, (2000, 3)), random_codes(rng, (n_queries, 3))
     is_hole = rng.random(2000) < np.repeat(rng.random(20), 100)
     is_hole[300:700] = True  # also whole blocks
-    items = CodeBlocks.from_rows(codes, 8 * codes.shape[1]).without(np.flatnonzero(is_hole))
+    items = Codes(codes, 8 * codes.shape[1]).blocks().without(np.flatnonzero(is_hole))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     expected = brute_force(np.where(is_hole, 100, distances), 30)
     assert_equal(nearest(HammingDistance(queries), items, 30), expected)
@@ -123,7 +123,7 @@ def with_holes(rng, bits, share):
     is_hole = (rng.random(len(bits)) < share) | np.repeat(rng.random(-(-len(bits) // LANES)) < share / 2, LANES)[
         : len(bits)
     ]
-    return CodeBlocks.from_rows(pack(bits), bits.shape[1]).without(np.flatnonzero(is_hole)), ~is_hole
+    return Codes.of(bits).blocks().without(np.flatnonzero(is_hole)), ~is_hole
 
 
 def check_tables(search, distances, items, is_item, k, n_shards=1):

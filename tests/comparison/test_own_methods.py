@@ -229,7 +229,7 @@ def test_a_split_has_its_protocol_and_its_task(digits):
 
 def test_another_number_of_bits_is_an_error_of_the_result(samples):
     (result,) = compare(samples, methods={"wide": Signs(width=10)}, **ONCE)[0]
-    assert result.error == "ValueError: `hasher` must return nbits=8 bits. Got 10 bits instead."
+    assert result.error == "ValueError: `hasher` must return nbits=8 bits. Got 10 instead."
 
 
 def test_a_method_that_cannot_be_saved_is_named(samples, tmp_path):

@@ -53,7 +53,7 @@ def test_prefix_has_the_first_bits(make, whole, digits):
             values = getattr(shorter, name)(X)
             assert values.shape == (80, nbits)
             assert_allclose(values, getattr(hasher, name)(X)[:, :nbits], rtol=1e-4, atol=1e-5)
-        assert_array_equal(shorter.database_.codes, shorter.encode(digits.X[:200]))
+        assert_array_equal(shorter.database_.codes.rows, shorter.encode(digits.X[:200]))
         assert_array_equal(shorter.prefix(3).transform(X), bits[:, :3])
     assert pickle.dumps(hasher) == before
 
@@ -157,7 +157,7 @@ def test_searches_and_stores_take_prefixes(embedding, digits):
     stored = from_sentence_transformers(to_sentence_transformers(short.encode(items), nbits=16))
     assert stored.nbits == 16
     assert_array_equal(
-        hamming_distances(short.encode(queries), stored.codes, nbits=16),
+        hamming_distances(short.encode(queries), stored.rows, nbits=16),
         hamming_distances(hasher.transform(queries)[:, :16], hasher.transform(items)[:, :16]),
     )
 
@@ -166,7 +166,7 @@ def test_factors_of_a_prefix(embedding, digits, tmp_path):
     """They are those of its codes: an item as a query has about the distance 0 to itself."""
     hasher = embedding(factors=True)
     short = hasher.prefix(24)
-    assert short.database_.factors is None
+    assert short.database_.codes.factors is None
     norm, product = short.encode_factors(digits.X).T
     scores = (short.project_queries(digits.X) * signs(short.transform(digits.X))).sum(1)
     whole_norm, _ = hasher.encode_factors(digits.X).T

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, Relevance
-from skhash.codes import hamming_distances, pack
+from skhash.codes import Codes, hamming_distances, pack
 from skhash.metrics import (
     average_precision,
     histogram_from_distances,
@@ -194,7 +194,7 @@ def test_a_small_working_memory_changes_nothing(kind, weights):
     H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
     with sklearn.config_context(working_memory=0.01):
         relevance = Relevance.between(*y, affinity)
-        assert len(list(count_histograms(*codes, relevance, bit_weights=weights))) > 1
+        assert len(list(count_histograms(*map(Codes.of, codes), relevance, bit_weights=weights))) > 1
         chunked = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
         assert len(list(chunked.dense_blocks())) > 1
         values = average_precision(chunked, average=False), precision(chunked, radius=3, average=False)

@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skhash.affinity import ClassAffinity
-from skhash.codes import pack
 from skhash.metrics import (
     Metric,
     Ranking,
@@ -39,15 +38,15 @@ def test_queries_without_a_value_give_one_warning():
 
 @pytest.fixture(scope="module")
 def ranking():
-    """Packed codes of 30 queries and 80 items, of which classes 4 and 5 are missing in the database."""
+    """Codes of 30 queries and 80 items, of which classes 4 and 5 are missing in the database."""
     rng = np.random.default_rng(0)
-    codes, database = (pack(rng.integers(0, 2, (n, 12))) for n in (30, 80))
-    return Ranking(codes, database, 12, rng.integers(0, 6, 30), rng.integers(0, 4, 80), ClassAffinity())
+    codes, database = (rng.integers(0, 2, (n, 12)) for n in (30, 80))
+    return Ranking(codes, database, rng.integers(0, 6, 30), rng.integers(0, 4, 80), ClassAffinity())
 
 
 def histogram(ranking, bit_weights=None):
     sides = ranking.query_codes, ranking.database_codes, ranking.query_y, ranking.database_y
-    return relevance_histogram(*sides, bit_weights=bit_weights, nbits=ranking.nbits)
+    return relevance_histogram(*sides, bit_weights=bit_weights)
 
 
 def counted(monkeypatch):

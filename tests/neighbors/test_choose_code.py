@@ -112,13 +112,13 @@ def test_lengths_share_the_error():
 
 def test_samples_are_held_out_and_the_seed_decides():
     chosen = choose_code(LSH, X[:600], nbits=32, target_recall=0.5, n_queries=150, random_state=3)
-    assert len(chosen.hasher.database_.codes) == 450
+    assert len(chosen.hasher.database_.codes.rows) == 450
     again = choose_code(LSH, X[:600], nbits=[32], target_recall=0.5, n_queries=150, random_state=3)
     assert (again.table, again.interval) == (chosen.table, chosen.interval)
     other = choose_code(LSH, X[:600], nbits=32, target_recall=0.5, n_queries=150, random_state=4)
     assert other.table != chosen.table
     assert [code.candidates for code in chosen.table] == [10, 20, 30, 40, 50, 60, 80, 100, 150, 200]
-    assert len(choose_code(LSH, X[:600], nbits=32, target_recall=0.5).hasher.database_.codes) == 480
+    assert len(choose_code(LSH, X[:600], nbits=32, target_recall=0.5).hasher.database_.codes.rows) == 480
     assert isinstance(chosen, ChosenCode)
     assert chosen.interval == (min(c.lower_bound for c in chosen.table if c.candidates == chosen.candidates), 1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -360,7 +360,7 @@ def test_prefixes_that_are_as_good_are_not_fitted(monkeypatch):
         hasher = find_hasher(chosen.hasher)
         samples = StandardScaler().fit_transform(ITEMS) if piped else ITEMS
         assert hasher.nbits == chosen.nbits == 8
-        assert_array_equal(hasher.database_.codes, PCAHasher(8).fit(samples).encode(samples))
+        assert_array_equal(hasher.database_.codes.rows, PCAHasher(8).fit(samples).encode(samples))
         assert_array_equal(chosen.hasher.transform(ITEMS), hasher.transform(samples))
         fits.clear()
     choose(PCAHasher(random_state=0), nbits=(32, 70, 80))  # there are 64 components, the others are mixed

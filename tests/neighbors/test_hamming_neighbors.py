@@ -203,7 +203,7 @@ def test_add_and_remove():
     assert index.add(items[:1]).ids_[-1] == 90
     named = HammingNeighbors(n_neighbors=1).fit(items[:3], ids=[30, 10, 20])
     np.testing.assert_array_equal(named.kneighbors(items[:3], return_distance=False)[:, 0], [30, 10, 20])
-    before = named.codes_.copy()
+    before = named.codes_.rows.copy()
     for call in (
         lambda: named.add(items[:1], ids=[10]),
         lambda: named.remove([99]),
@@ -211,7 +211,7 @@ def test_add_and_remove():
     ):
         with pytest.raises(ValueError, match="`ids` must"):
             call()
-    np.testing.assert_array_equal(named.codes_, before)
+    np.testing.assert_array_equal(named.codes_.rows, before)
 
 
 def test_pipeline_and_frozen_hasher(digits):

@@ -77,7 +77,7 @@ def test_signs_of_the_queries_serve_a_store(models):
     by_code = recall(ids[:, :10], models.queries, models.new)
     own = models.hasher.encode(models.old_queries)
     assert by_code > 0.8 * recall(store.kneighbors(own, return_distance=False), models.old_queries, models.old)
-    codes = models.index.codes_[ids]
+    codes = models.index.codes_.rows[ids]
     _, ordered = order_shortlist(models.queries, ids, codes=codes, hasher=models.adapter)
     assert recall(ordered[:, :10], models.queries, models.new) > by_code
 
@@ -163,7 +163,7 @@ def test_an_adapter_has_the_fingerprint_of_the_codes(models, tmp_path):
     assert models.adapter.fingerprint_ == models.hasher.fingerprint_
     to_parquet(models.index.codes_, tmp_path / "codes.parquet", nbits=64, fingerprint=models.hasher.fingerprint_)
     stored = from_parquet(tmp_path / "codes.parquet", fingerprint=models.adapter.fingerprint_)
-    index = HammingNeighbors(nbits=stored.nbits).fit(stored.codes, ids=stored.ids).with_queries(models.adapter)
+    index = HammingNeighbors(nbits=stored.nbits).fit(stored.rows, ids=stored.ids).with_queries(models.adapter)
     found = models.index.with_queries(models.adapter).kneighbors(models.queries, return_distance=False)
     assert_array_equal(index.kneighbors(models.queries, return_distance=False), found)
 
@@ -209,7 +209,7 @@ def test_factors_belong_to_the_queries_of_their_hasher(models):
     again = index.with_queries(hasher)
     assert_array_equal(again.factors_, index.factors_)
     with pytest.raises(ValueError, match="`hasher` must have factors=False for items without factors"):
-        HammingNeighbors(nbits=64).fit(index.codes_).with_queries(hasher)
+        HammingNeighbors(nbits=64).fit(index.codes_.rows).with_queries(hasher)
 
 
 # --- files
@@ -258,7 +258,7 @@ def test_onnx_has_the_queries_and_their_codes(models, tmp_path):
 def test_wrong_pairs_are_refused_and_the_previous_fit_is_kept(models):
     adapter = clone(models.adapter).fit(models.new[:600], models.index.codes_[:600], hasher=models.hasher)
     before = adapter.project_queries(models.queries)
-    codes = models.index.codes_
+    codes = models.index.codes_.rows
     for X, y, hasher, match in (
         (models.new[:5], codes[:4], models.hasher, "`y` must have one code per sample. Got 4 codes for 5 samples"),
         (models.new, codes[:, :3], models.hasher, "`y` must"),

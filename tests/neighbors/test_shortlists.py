@@ -50,7 +50,7 @@ def real(hasher):
 )
 def test_real_queries(hasher):
     index = real(hasher)
-    codes = index.codes_
+    codes = index.codes_.rows
     assert_ordered_as(index, order_shortlist(QUERIES, LISTS, codes=[codes[i] for i in LISTS], hasher=hasher))
 
 

@@ -50,7 +50,7 @@ def test_a_resumed_fit_gives_the_codes_of_an_unbroken_one(digits, tmp_path, name
     assert resumed.history_ == unbroken.history_
     for weight, value in unbroken.weights_.items():
         assert_array_equal(resumed.weights_[weight], value)
-    assert_array_equal(resumed.database_.codes, unbroken.database_.codes)
+    assert_array_equal(resumed.database_.codes.rows, unbroken.database_.codes.rows)
 
 
 def test_stages_are_resumed(digits, tmp_path):
@@ -66,7 +66,7 @@ def test_a_finished_fit_resumes_to_itself_without_training(digits, tmp_path, mon
     fitted = hasher(tmp_path).fit(digits.X, digits.y)
     monkeypatch.setattr(Trainer, "run_epoch", lambda self: pytest.fail("it trains"))
     again = hasher(tmp_path).fit(digits.X, digits.y, resume=True)
-    assert_array_equal(again.database_.codes, fitted.database_.codes)
+    assert_array_equal(again.database_.codes.rows, fitted.database_.codes.rows)
     assert again.history_ == fitted.history_
 
 
@@ -145,10 +145,10 @@ def test_an_interrupted_hasher_is_usable(digits, tmp_path):
         first.fit(digits.X, digits.y)
     assert first.n_epochs_ == len(first.history_) == 3
     assert first.score(digits.X_query, digits.y_query) > 0.3
-    kept = first.database_.codes
+    kept = first.database_.codes.rows
     with pytest.raises(KeyboardInterrupt):  # an earlier fit is not lost to a part of a new one
         first.set_params(random_state=1).fit(digits.X, digits.y)
-    assert first.database_.codes is kept
+    assert first.database_.codes.rows is kept
     assert "_callback_fit_ctx" not in vars(first)
 
 
@@ -162,7 +162,7 @@ def test_an_interrupted_hasher_holds_its_best_epoch(digits):
     stopped = hasher(None, **options).set_callbacks(StopAfter(n_best))
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(digits.X, digits.y)
-    assert_array_equal(stopped.database_.codes, interrupted.database_.codes)
+    assert_array_equal(stopped.database_.codes.rows, interrupted.database_.codes.rows)
 
 
 def test_a_full_disk_does_not_stop_the_training(digits, tmp_path):
@@ -181,7 +181,7 @@ def test_a_full_disk_does_not_stop_the_training(digits, tmp_path):
     assert len(seen) == 3  # the same text, which Python shows once
     assert f"{tmp_path}{os.sep}" in str(seen[0].message)
     assert not list(tmp_path.iterdir())
-    assert_array_equal(fitted.database_.codes, unbroken.database_.codes)
+    assert_array_equal(fitted.database_.codes.rows, unbroken.database_.codes.rows)
 
 
 def test_the_last_checkpoint_stays(digits, tmp_path, monkeypatch):
@@ -200,7 +200,7 @@ def test_the_last_checkpoint_stays(digits, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert len(list(tmp_path.iterdir())) == 1
     resumed = hasher(tmp_path, n_epochs=3).fit(X, y, resume=True)
-    assert_array_equal(resumed.database_.codes, unbroken.database_.codes)
+    assert_array_equal(resumed.database_.codes.rows, unbroken.database_.codes.rows)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(digits, tmp_path, monkeypatch):

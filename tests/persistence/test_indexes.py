@@ -137,7 +137,7 @@ def test_an_index_refuses_its_hasher_after_another_fit(few, tmp_path, change, is
         save(index, tmp_path / "index")
         index = load(tmp_path / "index")
         hasher = index.hasher_.estimator
-    before, fingerprint, expected = index.codes_, hasher.fingerprint_, index.kneighbors(few.X_query)
+    before, fingerprint, expected = index.codes_.rows, hasher.fingerprint_, index.kneighbors(few.X_query)
     change(hasher, few.X, few.y)
     message = rf"`hasher_` must be .*, with the fingerprint {fingerprint}\. Got one with {hasher.fingerprint_} instead"
     for refused in (
@@ -147,7 +147,7 @@ def test_an_index_refuses_its_hasher_after_another_fit(few, tmp_path, change, is
     ):
         with pytest.raises(ValueError, match=rf"{message}, after another fit: fit the index again, too"):
             refused()
-    assert_array_equal(index.codes_, before)
+    assert_array_equal(index.codes_.rows, before)
     hasher.fit(few.X, few.y)  # the same function as before
     assert hasher.fingerprint_ == fingerprint
     for found, same in zip(index.kneighbors(few.X_query), expected, strict=True):
@@ -186,7 +186,7 @@ def test_codes_are_mapped_until_the_index_changes(tmp_path):
     loaded.kneighbors(bits[:1])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 0.5 * index.codes_.nbytes
+    assert peak < 0.5 * index.codes_.rows.nbytes
     assert is_open(path)
     before = path.read_bytes()
     loaded.add(bits[:1]).remove([0])  # changes neither the file nor what others read
@@ -310,16 +310,16 @@ def test_a_flipped_bit_of_the_codes(tmp_path, few):
     for check_codes in (None, True):
         with pytest.raises(InvalidFileError, match="the checksum of its codes is not that"):
             load(path, check_codes=check_codes)
-    assert (load(path, check_codes=False).codes_ != index.codes_).sum() == 1
+    assert (load(path, check_codes=False).codes_.rows != index.codes_.rows).sum() == 1
 
 
 def test_codes_beyond_16_mib_are_compared_on_demand_only(tmp_path):
     path = tmp_path / "index"
     index = HammingNeighbors(nbits=8192).fit(np.random.default_rng(0).integers(0, 256, (16_400, 1024), dtype=np.uint8))
-    assert index.codes_.nbytes > 2**24
+    assert index.codes_.rows.nbytes > 2**24
     save(index, path)
     flip(path)
-    assert (load(path).codes_ != index.codes_).sum() == 1
+    assert (load(path).codes_.rows != index.codes_.rows).sum() == 1
     with pytest.raises(InvalidFileError, match="the checksum of its codes is not that"):
         load(path, check_codes=True)
 

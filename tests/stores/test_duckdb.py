@@ -45,7 +45,7 @@ def test_the_table_is_where_the_connection_points(setup, place):
     to_duckdb([[0, 1]], connection)
     after = connection.execute("SELECT database_name, schema_name FROM duckdb_tables()").fetchall()
     assert sorted(after) == sorted([*before, place])
-    assert from_duckdb(connection).codes.tolist() == [[64]]
+    assert from_duckdb(connection).rows.tolist() == [[64]]
     with pytest.raises(ValueError, match=r"Got 'codes', which exists."):
         to_duckdb([[0, 1]], connection)
 
@@ -56,7 +56,7 @@ def test_an_open_transaction_is_joined(end, tmp_path):
     connection = duckdb.connect(path)
     connection.execute("BEGIN; CREATE TABLE theirs (a INT)")
     to_duckdb([[0, 1]], connection)
-    assert from_duckdb(connection).codes.tolist() == [[64]]
+    assert from_duckdb(connection).rows.tolist() == [[64]]
     refused = [lambda: to_duckdb([[0, 1]], connection)]
     refused += [lambda name=name: from_duckdb(connection, name) for name in ("nowhere", "theirs")]
     for refuse in refused:
@@ -74,7 +74,7 @@ def test_a_temporary_table_would_hide_the_new_one(kind):
     connection.execute(f"CREATE {kind} codes AS SELECT 1::BIGINT AS id, '01'::BIT AS code")
     with pytest.raises(ValueError, match=r"`table` must be the name of a new table. Got 'codes', which exists."):
         to_duckdb([[1, 1]], connection)
-    assert from_duckdb(connection).codes.tolist() == [[64]]
+    assert from_duckdb(connection).rows.tolist() == [[64]]
 
 
 def test_the_least_and_the_largest_id():
@@ -104,7 +104,7 @@ def test_refusals():
     to_duckdb([[0, 1]], connection)
     with pytest.raises(ValueError, match=r"`table` must be the name of a new table. Got 'codes', which exists."):
         to_duckdb([[1, 1]], connection)
-    assert from_duckdb(connection).codes.tolist() == [[64]]
+    assert from_duckdb(connection).rows.tolist() == [[64]]
     connection.execute("INSERT INTO codes VALUES (7, '101'::BIT)")
     with pytest.raises(ValueError, match=r"codes of one length. Got the lengths \[2, 3\] in 'codes'."):
         from_duckdb(connection)
@@ -180,8 +180,8 @@ def test_the_fingerprint_is_that_of_the_table_that_is_read():
     connection.execute("CREATE SCHEMA a; SET search_path = 'a,main'")
     assert from_duckdb(connection).fingerprint == "0" * 16
     to_duckdb([[1, 1]], connection, fingerprint="1" * 16)
-    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[192]], "1" * 16)
+    assert (from_duckdb(connection).rows.tolist(), from_duckdb(connection).fingerprint) == ([[192]], "1" * 16)
     connection.execute("SET search_path = 'main,a'")
-    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[64]], "0" * 16)
+    assert (from_duckdb(connection).rows.tolist(), from_duckdb(connection).fingerprint) == ([[64]], "0" * 16)
     connection.execute("CREATE TEMP TABLE codes AS SELECT 1::BIGINT AS id, '10'::BIT AS code")
-    assert (from_duckdb(connection).codes.tolist(), from_duckdb(connection).fingerprint) == ([[128]], None)
+    assert (from_duckdb(connection).rows.tolist(), from_duckdb(connection).fingerprint) == ([[128]], None)

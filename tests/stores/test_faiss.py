@@ -27,7 +27,7 @@ def test_a_shortlist_is_put_in_order():
     index = to_faiss(items.packed, nbits=items.nbits, ids=items.ids)
     _, ids = index.search(items.packed_queries, K)
     stored = from_faiss(index, nbits=items.nbits)
-    items.assert_put_in_order(ids, stored.codes[np.searchsorted(stored.ids, ids)], is_sorted=False)
+    items.assert_put_in_order(ids, stored.rows[np.searchsorted(stored.ids, ids)], is_sorted=False)
 
 
 def test_lists_that_faiss_fills_with_no_items():
@@ -45,16 +45,16 @@ def test_packed_codes_without_ids():
     items = Items(12)
     stored = from_faiss(to_faiss(items.packed, nbits=12))
     assert stored.nbits == 16
-    assert_array_equal(stored.codes, items.packed)
+    assert_array_equal(stored.rows, items.packed)
     assert_array_equal(stored.ids, np.arange(400))
 
 
 def test_an_empty_index_and_a_graph():
-    assert from_faiss(faiss.IndexBinaryFlat(16)).codes.shape == (0, 2)
+    assert from_faiss(faiss.IndexBinaryFlat(16)).rows.shape == (0, 2)
     items = Items(48)
     graph = faiss.IndexBinaryHNSW(48, 8)
     graph.add(items.packed)
-    assert_array_equal(from_faiss(graph).codes, items.packed)
+    assert_array_equal(from_faiss(graph).rows, items.packed)
 
 
 def test_identifiers_of_inverted_lists():
@@ -68,7 +68,7 @@ def test_identifiers_of_inverted_lists():
     stored = from_faiss(index)
     order = 3 + np.argsort(items.ids[3:])
     assert_array_equal(stored.ids, items.ids[order] + 10_000)
-    assert_array_equal(stored.codes, items.packed[order])
+    assert_array_equal(stored.rows, items.packed[order])
 
 
 def test_identifiers_of_a_map_over_inverted_lists():

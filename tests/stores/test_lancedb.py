@@ -41,7 +41,7 @@ def test_refusals(tmp_path):
     to_lancedb([[0, 1]], connection)
     with pytest.raises(ValueError, match="already exists"):
         to_lancedb([[1, 1]], connection)
-    assert from_lancedb(connection).codes.tolist() == [[64]]
+    assert from_lancedb(connection).rows.tolist() == [[64]]
     with pytest.raises(ValueError, match="not found"):
         from_lancedb(connection, "nothing")
     connection.create_table("floats", [{"vector": [0.5, 1.0]}]).alter_columns({"path": "vector", "rename": "code"})

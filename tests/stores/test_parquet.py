@@ -17,7 +17,7 @@ def test_neighbors_and_codes(nbits, tmp_path):
     to_parquet(items.bits, path, ids=items.ids)
     stored = from_parquet(path)
     items.assert_same_codes(stored)
-    index = HammingNeighbors(nbits=nbits).fit(stored.codes, ids=stored.ids)
+    index = HammingNeighbors(nbits=nbits).fit(stored.rows, ids=stored.ids)
     items.assert_same_neighbors(*index.kneighbors(items.queries, K))
 
 
@@ -48,7 +48,7 @@ def test_files_of_other_programs(kind, tmp_path):
     parquet.write_table(arrow.table({"code": column}), path, row_group_size=100)
     stored = from_parquet(path)
     assert stored.nbits == 16
-    assert stored.codes.tolist() == items.packed.tolist()
+    assert stored.rows.tolist() == items.packed.tolist()
     assert stored.ids.tolist() == list(range(400))
 
 
@@ -90,7 +90,7 @@ def test_a_failed_write_keeps_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "write_table", fail)
     with pytest.raises(KeyboardInterrupt):
         to_parquet([[1, 1]], path)
-    assert from_parquet(path).codes.tolist() == [[64]]
+    assert from_parquet(path).rows.tolist() == [[64]]
     assert [file.name for file in tmp_path.iterdir()] == ["codes.parquet"]
 
 

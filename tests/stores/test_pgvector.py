@@ -61,7 +61,7 @@ def test_refusals(connection):
     to_pgvector([[0, 1]], connection)
     with pytest.raises(ValueError, match=r"`table` must be the name of a new table. Got 'codes', which exists."):
         to_pgvector([[1, 1]], connection)
-    assert from_pgvector(connection).codes.tolist() == [[64]]
+    assert from_pgvector(connection).rows.tolist() == [[64]]
     connection.execute("DELETE FROM codes")
     with pytest.raises(ValueError, match=r"`table` must have codes. Got none in 'codes'."):
         from_pgvector(connection)
@@ -113,7 +113,7 @@ def test_an_open_transaction_is_joined(end, uri, connection):
         for refuse in (lambda: from_pgvector(session, "nowhere"), lambda: to_pgvector([[0, 1]], session, theirs)):
             with pytest.raises(ValueError, match=r"`table` must be"):
                 refuse()
-        assert from_pgvector(session, ours).codes.tolist() == [[64]]
+        assert from_pgvector(session, ours).rows.tolist() == [[64]]
         assert session.info.transaction_status.name == "INTRANS"
         getattr(session, end)()
     names = connection.execute("SELECT to_regclass(%s)::text, to_regclass(%s)::text", [theirs, ours]).fetchone()
@@ -125,7 +125,7 @@ def test_schemas_and_temporary_tables(uri):
         session.execute('CREATE TABLE in_two (a int); CREATE SCHEMA "A b"; SET search_path = "A b", public')
         to_pgvector([[0, 1]], session, "in_two")
         assert session.execute('SELECT count(*) FROM "A b".in_two').fetchone() == (1,)
-        assert from_pgvector(session, "in_two").codes.tolist() == [[64]]
+        assert from_pgvector(session, "in_two").rows.tolist() == [[64]]
         session.execute("CREATE TEMP TABLE hides (id bigint, code bit(2))")
         with pytest.raises(ValueError, match=r"Got 'hides', which exists."):
             to_pgvector([[0, 1]], session, "hides")

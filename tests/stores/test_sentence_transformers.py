@@ -17,7 +17,7 @@ def test_codes_come_back(nbits, precision):
     assert_array_equal(embeddings.astype(int) + shift, items.packed)
     stored = from_sentence_transformers(embeddings, nbits=nbits)
     assert (stored.nbits, stored.ids.tolist()) == (nbits, list(range(400)))
-    assert_array_equal(stored.codes, items.packed)
+    assert_array_equal(stored.rows, items.packed)
 
 
 @pytest.mark.slow  # the import takes seconds

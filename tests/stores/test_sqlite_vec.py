@@ -42,7 +42,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"`table` must be the name of a new table. Got 'codes', which exists."):
         to_sqlite_vec([[1, 1]], connection)
     stored = from_sqlite_vec(connection)
-    assert (stored.codes.tolist(), stored.nbits) == ([[64]], 8)
+    assert (stored.rows.tolist(), stored.nbits) == ([[64]], 8)
     with pytest.raises(ValueError, match=r"`codes` must hold packed codes of 9 bits, uint8 of shape \(n, 2\)"):
         from_sqlite_vec(connection, nbits=9)
     connection.execute("DELETE FROM codes")
@@ -136,7 +136,7 @@ def test_attached_and_temporary_tables():
     connection = apsw.Connection(":memory:")
     connection.execute("ATTACH ':memory:' AS other; CREATE TABLE other.codes (id, code)")
     to_sqlite_vec([[0, 1]], connection)
-    assert from_sqlite_vec(connection).codes.tolist() == [[64]]
+    assert from_sqlite_vec(connection).rows.tolist() == [[64]]
     assert connection.execute("SELECT count(*) FROM other.codes").fetchall() == [(0,)]
     connection.execute("CREATE VIRTUAL TABLE other.vectors USING vec0(id INTEGER PRIMARY KEY, code float[2])")
     connection.execute("INSERT INTO vectors VALUES (1, '[1, 2]')")
@@ -180,7 +180,7 @@ def test_codes_of_another_hasher_are_refused(tmp_path):
     stored = from_sqlite_vec(connection, 'a "with"')
     assert len(stored.fingerprint) == 16
     query = 'SELECT distance FROM "a ""with""" WHERE code MATCH vec_bit(?) AND k = 1'
-    assert connection.execute(query, (stored.codes[0].tobytes(),)).fetchall() == [(0.0,)]
+    assert connection.execute(query, (stored.rows[0].tobytes(),)).fetchall() == [(0.0,)]
     connection.execute('DROP TABLE "a ""with"""')
     to_sqlite_vec([[0, 1]], connection, 'a "with"')
     assert from_sqlite_vec(connection, 'a "with"', fingerprint="0" * 16).fingerprint is None
@@ -190,5 +190,5 @@ def test_the_fingerprint_is_that_of_the_table_that_is_read():
     connection = apsw.Connection(":memory:")
     to_sqlite_vec([[0, 1]], connection, fingerprint="0" * 16)
     connection.execute("CREATE TEMP TABLE codes AS SELECT 1 AS id, x'80' AS code")
-    assert from_sqlite_vec(connection).codes.tolist() == [[128]]
+    assert from_sqlite_vec(connection).rows.tolist() == [[128]]
     assert from_sqlite_vec(connection).fingerprint is None

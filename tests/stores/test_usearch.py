@@ -28,8 +28,8 @@ def test_a_shortlist_is_put_in_order():
 
 
 def test_one_code_and_none():
-    assert from_usearch(to_usearch([[0, 0, 1]])).codes.tolist() == [[32]]
-    assert from_usearch(usearch.Index(ndim=12, dtype="b1", metric="hamming")).codes.shape == (0, 2)
+    assert from_usearch(to_usearch([[0, 0, 1]])).rows.tolist() == [[32]]
+    assert from_usearch(usearch.Index(ndim=12, dtype="b1", metric="hamming")).rows.shape == (0, 2)
 
 
 def test_the_largest_keys():
@@ -38,7 +38,7 @@ def test_the_largest_keys():
     assert sorted(index.search(np.array([64], dtype=np.uint8), 3).keys.tolist()) == sorted(keys.tolist())
     stored = from_usearch(index)
     assert (stored.ids.tolist(), stored.ids.dtype) == ([5, 2**63, 2**64 - 2], np.uint64)
-    assert stored.codes.tolist() == [[192], [128], [64]]
+    assert stored.rows.tolist() == [[192], [128], [64]]
     assert from_usearch(to_usearch([[0, 1]], ids=np.array([2**63 - 1], dtype=np.uint64))).ids.dtype == np.int64
 
 

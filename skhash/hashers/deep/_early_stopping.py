@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash.affinity import Relevance
-from skhash.codes import binarize, pack
+from skhash.codes import Codes, binarize
 from skhash.metrics.evaluation import evaluate_histograms
 from skhash.metrics.histogram import count_histograms
 
@@ -76,12 +76,12 @@ class EarlyStopping(BestEpoch):
     def measure(self, encoder: "Encoder") -> float:
         """Metric of the held-out samples."""
         codes, database = (self._codes(encoder, X) for X in (self.held_out, self.database))
-        histograms = count_histograms(codes, database, self.relevance, nbits=encoder.hash.out_features)
+        histograms = count_histograms(codes, database, self.relevance)
         return evaluate_histograms(histograms, [self.metric], empty="zero")[self.metric]
 
     @staticmethod
-    def _codes(encoder: "Encoder", X: Any) -> npt.NDArray[np.uint8]:
-        """Packed codes; FloatingPointError if the last step of an epoch made the activations NaN."""
+    def _codes(encoder: "Encoder", X: Any) -> Codes:
+        """Codes of samples; FloatingPointError if the last step of an epoch made the activations NaN."""
         from skhash.hashers.deep._initial_maps import compute_activations
 
         activations = compute_activations(encoder, X)
@@ -90,7 +90,7 @@ class EarlyStopping(BestEpoch):
                 "The activations of the training samples must be finite. Got NaN after an epoch. "
                 "Lower `learning_rate`, or look for extreme values in X."
             )
-        return pack(binarize(activations))
+        return Codes.of(binarize(activations))
 
 
 def split_indices(

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state, gen_batches
 from skhash._ids import as_ids
 from skhash._validation import Array, evenly_spaced
 from skhash.codes import threshold, unpack
-from skhash.codes.bits import first_bits
+from skhash.codes.codes import Codes, check_packed
 from skhash.codes.distances import terms_of_items
 from skhash.encoding import binarize_and_pack, map_batches
 
@@ -111,7 +111,8 @@ def reference_of(hasher: Any, X: Any, held_out: npt.NDArray[np.int64]) -> dict[s
 
 def cut_reference(reference: dict[str, Any], nbits: int) -> dict[str, Any]:
     """What is known of the first bits."""
-    return {"codes": first_bits(reference["codes"], nbits), "errors": reference["errors"]}
+    codes = reference["codes"]
+    return {"codes": Codes(codes, 8 * codes.shape[1]).first(nbits).rows, "errors": reference["errors"]}
 
 
 def check_reference(hasher: Any, lengths: dict[str, int]) -> None:
@@ -124,8 +125,7 @@ def check_reference(hasher: Any, lengths: dict[str, int]) -> None:
         raise ValueError(f"`_reference` must have codes, errors, recalls and n_items. Got {sorted(reference)} instead.")
     lengths = {name: lengths[name] for name in ("nbits", "n_bytes")}
     Array("n_codes n_bytes", "u").check("_reference.codes", reference["codes"], lengths)
-    if not np.array_equal(first_bits(reference["codes"], lengths["nbits"]), reference["codes"]):
-        raise ValueError("`_reference.codes` must have zeros after the last bit.")
+    check_packed(reference["codes"], lengths["nbits"], "_reference.codes")
     Array("n_held_out", minimum=0).check("_reference.errors", reference["errors"], lengths)
     if min(lengths["n_codes"], lengths["n_held_out"]) < 2:
         raise ValueError("`_reference` must have two samples or more.")

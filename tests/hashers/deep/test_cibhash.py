@@ -77,7 +77,7 @@ def test_gradients_pass_the_draw():
 
 def test_every_option_matters(digits):
     plain, *others = (
-        CIBHashHasher(16, n_epochs=2, batch_size=50, random_state=0, **options).fit(digits.X[:200]).database_.codes
+        CIBHashHasher(16, n_epochs=2, batch_size=50, random_state=0, **options).fit(digits.X[:200]).database_.codes.rows
         for options in ({}, {"temperature": 1.0}, {"kl_weight": 1.0}, {"augment": lambda batch: batch})
     )
     assert all((plain != other).any() for other in others)

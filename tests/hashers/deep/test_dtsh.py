@@ -65,7 +65,7 @@ def test_a_part_of_many_triplets_is_drawn():
 
 def test_every_option_matters(digits):
     plain, *others = (
-        DTSHHasher(16, n_epochs=3, random_state=0, **options).fit(digits.X, digits.y).database_.codes
+        DTSHHasher(16, n_epochs=3, random_state=0, **options).fit(digits.X, digits.y).database_.codes.rows
         for options in ({}, {"quantization_weight": 30.0}, {"margin": 0.5})
     )
     assert all((plain != other).any() for other in others)

@@ -230,23 +230,23 @@ def test_codes_with_the_digits_of_the_norm_have_no_factors(digits):
 def test_factors_are_stored_and_persist(fitted, tmp_path):
     hashers, X, queries = fitted
     hasher = hashers[0]
-    assert_array_equal(hasher.database_.factors, hasher.encode_factors(X))
-    assert hasher.database_.factors.dtype == np.float32
+    assert_array_equal(hasher.database_.codes.factors, hasher.encode_factors(X))
+    assert hasher.database_.codes.factors.dtype == np.float32
     save(hasher, tmp_path / "hasher.skhash")
     loaded = load(tmp_path / "hasher.skhash")
-    assert_array_equal(loaded.database_.factors, hasher.database_.factors)
+    assert_array_equal(loaded.database_.codes.factors, hasher.database_.codes.factors)
     assert_array_equal(loaded.encode_factors(queries), hasher.encode_factors(queries))
     small = clone(hasher).set_params(store_database=False).fit(X)
     assert small.database_ is None
-    assert clone(hasher).set_params(factors=False).fit(X).database_.factors is None
+    assert clone(hasher).set_params(factors=False).fit(X).database_.codes.factors is None
     refitted = clone(hasher).fit(X).set_params(factors=False).fit(X)
-    assert refitted.database_.factors is None
+    assert refitted.database_.codes.factors is None
 
 
 def test_a_data_frame_is_fitted_without_a_warning_of_missing_names(digits):
     X = pd.DataFrame(digits.X[:60]).rename(columns="pixel {}".format)
     hasher = EmbeddingHasher(16, factors=True, n_epochs=1, random_state=0).fit(X)  # a warning is an error here
-    assert_array_equal(hasher.database_.factors, hasher.encode_factors(X))
+    assert_array_equal(hasher.database_.codes.factors, hasher.encode_factors(X))
 
 
 def test_an_index_is_saved_with_its_factors(fitted, tmp_path):

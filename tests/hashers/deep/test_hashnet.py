@@ -198,7 +198,7 @@ def test_learns(digits):
 def test_every_option_matters(digits):
     changes = ({}, {"class_ratio": 1.0}, {"class_ratio": 9.0}, {"scale": 0.1}, {"n_stages": 1}, {"max_beta": 50})
     plain, *others = (
-        HashNetHasher(16, n_epochs=6, random_state=0, **options).fit(digits.X, digits.y).database_.codes
+        HashNetHasher(16, n_epochs=6, random_state=0, **options).fit(digits.X, digits.y).database_.codes.rows
         for options in changes
     )
     assert all((plain != other).any() for other in others)
@@ -210,6 +210,6 @@ def test_continuous_similarity_of_labels_matters():
     plain, continuous = (
         HashNetHasher(8, similarity=s, n_epochs=5, random_state=0).fit(X, y) for s in ("binary", "continuous")
     )
-    assert (plain.database_.codes != continuous.database_.codes).any()
+    assert (plain.database_.codes.rows != continuous.database_.codes.rows).any()
     again = HashNetHasher(8, similarity="continuous", n_epochs=5, random_state=0).fit(X, y)
-    assert_array_equal(continuous.database_.codes, again.database_.codes)
+    assert_array_equal(continuous.database_.codes.rows, again.database_.codes.rows)

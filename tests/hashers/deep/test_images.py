@@ -84,7 +84,7 @@ def test_kinds_of_images(images, fitted, kind, tmp_path):
     if kind == "Dataset":
         assert hasher.score(given) == hasher.score(X, y)
     assert_array_equal(hasher.encode(given), fitted.encode(X))
-    assert_array_equal(hasher.database_.codes, fitted.database_.codes)
+    assert_array_equal(hasher.database_.codes.rows, fitted.database_.codes.rows)
 
 
 def test_augmentation_of_images(images):
@@ -94,7 +94,7 @@ def test_augmentation_of_images(images):
     assert versions.shape == batch.shape
     assert (versions != batch).any()
     runs = [TALRHasher(8, backbone="conv", augment=a, **OPTIONS).fit(X, y) for a in (None, "auto", "auto")]
-    assert_array_equal(runs[1].database_.codes, runs[2].database_.codes)
+    assert_array_equal(runs[1].database_.codes.rows, runs[2].database_.codes.rows)
     assert runs[0].history_ != runs[1].history_
 
 
@@ -204,7 +204,7 @@ def test_an_affinity_of_samples_compares_those_of_a_dataset(images, vectors):
     options = OPTIONS | {"affinity": DistanceAffinity(percentiles=(20,), levels=(1,))}
     expected = TALRHasher(8, **options).fit(vectors)
     hasher = TALRHasher(8, **options).fit(Dataset(vectors, y))
-    assert_array_equal(hasher.database_.codes, expected.database_.codes)
+    assert_array_equal(hasher.database_.codes.rows, expected.database_.codes.rows)
     for data in (vectors, Dataset(vectors, y), torch.utils.data.StackDataset(torch.from_numpy(vectors))):
         assert hasher.score(data) == expected.score(vectors)
 
@@ -251,5 +251,5 @@ def test_a_dataset_is_read_by_slices(early_stopping):
 
     hasher = TALRHasher(4, early_stopping=early_stopping, **OPTIONS | {"n_epochs": 1, "batch_size": 500})
     expected = clone(hasher).fit(X, y)
-    assert_array_equal(hasher.fit(Counted(), y).database_.codes, expected.database_.codes)
+    assert_array_equal(hasher.fit(Counted(), y).database_.codes.rows, expected.database_.codes.rows)
     assert 500 <= max(most) <= 4096 + 1

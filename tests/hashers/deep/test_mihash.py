@@ -64,7 +64,7 @@ def test_extreme_activations_stay_finite():
 
 def test_every_option_matters(digits):
     plain, *others = (
-        MIHashHasher(16, n_epochs=3, random_state=0, **options).fit(digits.X, digits.y).database_.codes
+        MIHashHasher(16, n_epochs=3, random_state=0, **options).fit(digits.X, digits.y).database_.codes.rows
         for options in ({}, {"alpha": 3.0}, {"n_bins": 5})
     )
     assert all((plain != other).any() for other in others)

@@ -28,7 +28,7 @@ def test_a_stream_is_learned(digits, Hasher):
     nearest = digits.y[(queries[:, None] != codes).sum(-1).argmin(axis=1)]
     assert np.mean(nearest == digits.y_query) > 0.8
     assert hasher.n_epochs_ == len(hasher.history_) == 8 * len(chunks(digits.X, digits.y))
-    assert len(hasher.database_.codes) == len(chunks(digits.X, digits.y)[-1][0])
+    assert len(hasher.database_.codes.rows) == len(chunks(digits.X, digits.y)[-1][0])
 
 
 def test_a_stream_goes_on_after_a_pickle(digits):
@@ -51,7 +51,7 @@ def test_a_stream_goes_on_from_a_fit(digits):
 def test_a_fit_forgets_the_stream(digits):
     fresh = TALRHasher(16, n_epochs=2, random_state=0).fit(digits.X, digits.y)
     streamed = TALRHasher(16, n_epochs=2, random_state=0).partial_fit(digits.X, digits.y).fit(digits.X, digits.y)
-    assert_array_equal(fresh.database_.codes, streamed.database_.codes)
+    assert_array_equal(fresh.database_.codes.rows, streamed.database_.codes.rows)
 
 
 @pytest.mark.parametrize("after", ["fit", "partial_fit"])
@@ -132,7 +132,7 @@ def test_a_stream_of_datasets():
     for part in (slice(0, 30), slice(30, 60)):
         expected.partial_fit(X[part], y[part])
         hasher.partial_fit(Dataset(X[part], y[part]))
-    assert_array_equal(hasher.database_.codes, expected.database_.codes)
+    assert_array_equal(hasher.database_.codes.rows, expected.database_.codes.rows)
     assert_array_equal(hasher.database_.y, y[30:])
 
 

@@ -85,7 +85,7 @@ def test_another_training_is_refused(few, tmp_path, case):
         resumed = make(tmp_path / "first", **second).fit(X, y, resume=True)
     fresh = make(None, **second).fit(X, y)
     assert resumed.history_ == fresh.history_
-    assert_array_equal(resumed.database_.codes, fresh.database_.codes)
+    assert_array_equal(resumed.database_.codes.rows, fresh.database_.codes.rows)
 
 
 @pytest.mark.parametrize("name", ["X", "y"])
@@ -107,7 +107,7 @@ def test_what_does_not_decide_the_weights_may_change(few, tmp_path):
     changes = {"store_database": False, "deterministic": True, "device": "cpu"}
     resumed = make(tmp_path / "b", **changes, learning_rate=unbroken.settings_["learning_rate"])
     assert resumed.fit(X, y, resume=True).history_ == unbroken.history_
-    assert_array_equal(resumed.encode(X), unbroken.database_.codes)
+    assert_array_equal(resumed.encode(X), unbroken.database_.codes.rows)
 
 
 def test_a_training_without_a_seed_goes_on_with_its_own_start(few, tmp_path):
@@ -119,7 +119,7 @@ def test_a_training_without_a_seed_goes_on_with_its_own_start(few, tmp_path):
     again = make(tmp_path / "copy", OrthoHashHasher, **options).fit(X, y, resume=True)
     assert first.history_ == again.history_
     assert_array_equal(first.class_codes_, again.class_codes_)
-    assert_array_equal(first.database_.codes, again.database_.codes)
+    assert_array_equal(first.database_.codes.rows, again.database_.codes.rows)
 
 
 def test_the_samples_of_a_dataset_are_not_compared(few, tmp_path):
@@ -185,7 +185,7 @@ SCRIPT = """
         hasher = make(sys.argv[1])
         if len(sys.argv) == 2:
             hasher.set_callbacks(StopAfterTwo()).fit(X, y)
-        np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_.codes)
+        np.save(sys.argv[2], hasher.fit(X, y, resume=True).database_.codes.rows)
 """
 
 
@@ -212,5 +212,5 @@ def test_resumes_in_a_process_with_other_hashes_of_strings(tmp_path, monkeypatch
     monkeypatch.setattr(sys, "argv", [str(script), str(folder), str(out)])
     names = runpy.run_path(str(script), run_name="__main__")
     assert len(list(folder.iterdir())) == 1
-    assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_.codes)
+    assert_array_equal(np.load(out), names["make"](None).fit(names["X"], names["y"]).database_.codes.rows)
     torch.set_rng_state(before)

@@ -157,7 +157,7 @@ def test_every_part_goes_on_in_a_stream(digits):
 
 def test_every_option_matters(digits):
     plain, *others = (
-        TBHHasher(16, n_epochs=2, batch_size=50, random_state=0, **options).fit(digits.X[:200]).database_.codes
+        TBHHasher(16, n_epochs=2, batch_size=50, random_state=0, **options).fit(digits.X[:200]).database_.codes.rows
         for options in ({}, {"n_latent": 64}, {"adversarial_weight": 0.0}, {"augment": lambda batch: batch + 1.0})
     )
     assert all((plain != other).any() for other in others)

@@ -30,7 +30,7 @@ def test_codes_are_those_of_the_dense_samples(kind, dtype):
     expected = LSHHasher(24, random_state=0).fit(dense, y)
     assert_allclose(hasher.mean_, expected.mean_, rtol=1e-6)
     assert_array_equal(hasher.projection_, expected.projection_)
-    assert_array_equal(hasher.database_.codes, expected.database_.codes)
+    assert_array_equal(hasher.database_.codes.rows, expected.database_.codes.rows)
     for method in METHODS:
         codes = getattr(hasher, method)(given)
         assert codes.dtype == getattr(expected, method)(dense).dtype

@@ -2,50 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skhash._ids import MAX_ID, is_text
-from skhash.codes import unpack
-from skhash.codes.bits import as_packed
-from skhash.neighbors.checks import checked_ids
-from skhash.persistence.fingerprint import N_DIGITS, are_other, checked_fingerprint
+from skhash.codes import Codes
+from skhash.codes.codes import N_DIGITS, are_other, checked_fingerprint
 
 
-class StoredCodes(NamedTuple):
-    """Codes that were read from a store.
-
-    Parameters
-    ----------
-    codes : uint8 ndarray of shape (n, ceil(nbits / 8))
-        Packed codes.
-    nbits : int
-        Number of bits of a code.
-    ids : ndarray of shape (n,), int64, or object for text
-        Identifiers of the items; uint64 if an index of usearch has keys that an int64 cannot hold.
-    fingerprint : str or None
-        ``fingerprint_`` of the hasher that made the codes; None if the store has none.
-
-    Examples
-    --------
-    >>> from skhash.neighbors import HammingNeighbors
-    >>> from skhash.stores import from_sentence_transformers
-    >>> import numpy as np
-    >>> stored = from_sentence_transformers(np.array([[-128], [127]], dtype=np.int8))
-    >>> stored.codes.tolist(), stored.nbits
-    ([[0], [255]], 8)
-    >>> index = HammingNeighbors(nbits=stored.nbits).fit(stored.codes, ids=stored.ids)
-    """
-
-    codes: npt.NDArray[np.uint8]
-    nbits: int
-    ids: npt.NDArray[Any]
-    fingerprint: str | None = None
-
-
-def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
+def bit_strings(codes: Codes | npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
     """Codes as strings of zeros and ones, the form of bits in DuckDB and PostgreSQL.
 
     Parameters
@@ -71,17 +39,17 @@ def bit_strings(codes: npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
     >>> bit_strings([[0, 1, 1], [1, 0, 0]])
     ['011', '100']
     """
-    bits = unpack(*as_packed(codes, nbits))
+    bits = Codes.of(codes, nbits).bits()
     return [str(code, "ascii") for code in (bits + ord("0")).view(f"S{bits.shape[1]}")[:, 0]]
 
 
-def check_codes(
-    codes: npt.ArrayLike, nbits: int | None, ids: Any, name: str = "codes", fingerprint: Any = None
-) -> StoredCodes:
-    """Checked codes with their identifiers; None for `ids` numbers the codes from 0."""
-    fingerprint = checked_fingerprint(fingerprint)
-    packed, nbits = as_packed(codes, nbits, name)
-    stored = StoredCodes(np.ascontiguousarray(packed), int(nbits), checked_ids(ids, len(packed)), fingerprint)
+def with_ids(codes: Any, nbits: int | None, ids: Any, name: str = "codes", fingerprint: str | None = None) -> Codes:
+    """Checked codes that have identifiers: the given ones, those of Codes, or numbers from 0."""
+    ids = codes.ids if ids is None and isinstance(codes, Codes) else ids  # from usearch they may be too large
+    stored = Codes.of(codes, nbits, ids=ids, fingerprint=fingerprint, name=name)
+    stored = replace(stored, rows=np.ascontiguousarray(stored.rows))
+    if stored.ids is None:
+        return replace(stored, ids=np.arange(len(stored)))
     if is_text(stored.ids):
         try:
             "".join(stored.ids).encode()
@@ -100,7 +68,7 @@ def check_same_hasher(found: str | None, fingerprint: str | None, place: str) ->
         )
 
 
-def fingerprint_note(stored: StoredCodes) -> str | None:
+def fingerprint_note(stored: Codes) -> str | None:
     """Comment on a table that holds codes of a hasher with a fingerprint."""
     return None if stored.fingerprint is None else f"skhash.fingerprint={stored.fingerprint}"
 
@@ -120,14 +88,14 @@ def check_whole(ids: npt.NDArray[Any], store: str) -> None:
         )
 
 
-def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> StoredCodes:
+def from_strings(rows: Sequence[tuple[Any, Any]], table: str) -> Codes:
     """Codes from rows of a table: pairs of an identifier and a string of zeros and ones."""
     ids, codes = columns_of(rows, str, table)
     text = "".join(codes)
     bits = np.frombuffer(text.encode(), dtype=np.uint8) - ord("0")  # other characters are above 1
     if (bits > 1).any():
         raise ValueError(f"`table` must have codes of 0 and 1. Got other characters in {table!r}.")
-    return check_codes(bits.reshape(len(rows), -1), None, ids, table)
+    return with_ids(bits.reshape(len(rows), -1), None, ids, table)
 
 
 def columns_of(rows: Sequence[tuple[Any, Any]], kind: type, table: str) -> tuple[Sequence[Any], Sequence[Any]]:

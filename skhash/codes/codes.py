@@ -1,0 +1,308 @@
+"""Codes as one value: packed rows, their number of bits, and what belongs to them.
+
+:meth:`Codes.of` is the only check of codes in the library. Bits and packed arrays become Codes where they come in, and
+everything behind takes the value.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._ids import checked_ids
+from skhash._validation import as_count, numeric, on_host
+from skhash.codes.blocks import CodeBlocks, words_of
+
+N_DIGITS = 16  # of a fingerprint
+_FORM = re.compile(f"[0-9a-f]{{{N_DIGITS}}}")
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Binary codes with their number of bits, and what belongs to them.
+
+    Make them by :meth:`of`, which checks. They are what :mod:`skhash.stores` and :meth:`skhash.base.BaseHasher.codes`
+    return. Functions that take codes take them in place of an array, without `nbits`, `ids` and `fingerprint`.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, ceil(nbits / 8)), dtype uint8
+        Packed codes, in the order of :func:`numpy.packbits`. Unused bits of the last byte are 0.
+    nbits : int
+        Number of bits of a code.
+    ids : ndarray of shape (n,), int64, or object for text, default=None
+        Identifiers of the items, all different; None if they have none. An index of usearch can have uint64.
+    factors : ndarray of shape (n, 2), dtype float32, default=None
+        Factors of the items, of a hasher that has them.
+    fingerprint : str, default=None
+        ``fingerprint_`` of the hasher that made the codes; None if it is not known.
+
+    Examples
+    --------
+    >>> from skhash.codes import Codes
+    >>> codes = Codes.of([[0, 0, 1], [1, 1, 1]], ids=["cat", "dog"])
+    >>> codes.rows.tolist(), codes.nbits, len(codes)
+    ([[32], [224]], 3, 2)
+    >>> codes[1:].ids
+    array(['dog'], dtype=object)
+    """
+
+    rows: npt.NDArray[np.uint8]
+    nbits: int
+    ids: Any = None
+    factors: npt.NDArray[np.float32] | None = None
+    fingerprint: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        codes: Any,
+        nbits: int | None = None,
+        *,
+        ids: Any = None,
+        factors: Any = None,
+        fingerprint: str | None = None,
+        name: str = "codes",
+    ) -> "Codes":
+        """Checked codes, from bits, from packed codes, or from Codes, which pass as they are.
+
+        Parameters
+        ----------
+        codes : Codes, or array-like of shape (n, nbits) or (n, ceil(nbits / 8))
+            Bits as ``transform`` returns them, or packed codes with `nbits`.
+        nbits : int, default=None
+            Number of bits of packed codes; None means that `codes` are bits.
+        ids : array-like of shape (n,), ints or text, default=None
+            Identifiers, all different; they replace those of Codes.
+        factors : array-like of shape (n, 2), default=None
+            Factors of the items; they replace those of Codes.
+        fingerprint : str, default=None
+            ``fingerprint_`` of the hasher that made the codes.
+        name : str, default="codes"
+            Name of the argument in messages.
+
+        Returns
+        -------
+        Codes
+            The codes.
+
+        Raises
+        ------
+        ValueError
+            If `codes` are neither bits nor packed codes of `nbits` bits, what belongs to them does not fit them, or
+            they are those of a hasher with another fingerprint.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[224], [32]], nbits=3) is Codes.of([[1, 1, 1]])
+        False
+        >>> Codes.of([[0, 1, 1]]).rows
+        array([[96]], dtype=uint8)
+        """
+        if isinstance(codes, Codes):
+            checked = codes
+            if nbits is not None and as_count(nbits, "nbits") != codes.nbits:
+                raise ValueError(f"`nbits` must be None for Codes of {codes.nbits} bits. Got {nbits} instead.")
+        elif are_packed(codes, nbits):
+            checked = cls(codes, int(nbits))  # type: ignore[arg-type]
+        else:
+            array = numeric(on_host(codes), name)
+            nbits = None if nbits is None else as_count(nbits, "nbits")
+            if nbits is None or (array.ndim == 2 and array.shape[1] == nbits and array.max(initial=0) <= 1):
+                checked = cls(np.packbits(_check_bits(array, name), axis=1), array.shape[1])
+            else:
+                checked = cls(check_packed(array, nbits, name), nbits)
+        if ids is None and factors is None and fingerprint is None:
+            return checked
+        return checked._with(ids, factors, fingerprint)
+
+    def _with(self, ids: Any, factors: Any, fingerprint: str | None) -> "Codes":
+        """The same codes with what is given, checked."""
+        given: dict[str, Any] = {}
+        if ids is not None:
+            given["ids"] = checked_ids(ids, len(self))
+        if factors is not None:
+            given["factors"] = numeric(factors, "factors").astype(np.float32, copy=False)
+            if given["factors"].shape != (len(self), 2):
+                raise ValueError(
+                    f"`factors` must have two numbers per code, shape ({len(self)}, 2). Got shape "
+                    f"{given['factors'].shape} instead."
+                )
+        if fingerprint is not None:
+            given["fingerprint"] = checked_fingerprint(fingerprint)
+            if are_other(self.fingerprint, fingerprint):
+                raise ValueError(
+                    f"`fingerprint` must be that of the hasher that made the codes, {self.fingerprint}. Got "
+                    f"{fingerprint} instead."
+                )
+        return replace(self, **given)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, chosen: Any) -> "Codes":
+        """Codes of some items, which a slice, a mask or positions choose, with what belongs to them."""
+        ids = None if self.ids is None else self.ids[chosen]
+        factors = None if self.factors is None else self.factors[chosen]
+        return Codes(self.rows[chosen], self.nbits, ids, factors, self.fingerprint)
+
+    def first(self, nbits: int) -> "Codes":
+        """Codes of the first bits, with the identifiers; factors and fingerprint are those of all bits.
+
+        Parameters
+        ----------
+        nbits : int
+            Number of bits to keep.
+
+        Returns
+        -------
+        Codes
+            The shorter codes.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[1, 1, 1, 1]]).first(2).rows
+        array([[192]], dtype=uint8)
+        """
+        nbits = as_count(nbits, "nbits", largest=self.nbits)
+        rows = self.rows[:, : -(-nbits // 8)].copy()
+        rows[:, -1] &= 0xFF << -nbits % 8 & 0xFF
+        return Codes(rows, nbits, self.ids)
+
+    def bits(self) -> npt.NDArray[np.uint8]:
+        """Bits of the codes.
+
+        Returns
+        -------
+        ndarray of shape (n, nbits), dtype uint8
+            Bits, 0 or 1.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[224]], nbits=3).bits()
+        array([[1, 1, 1]], dtype=uint8)
+        """
+        return np.unpackbits(self.rows, axis=1, count=self.nbits)
+
+    def words(self) -> npt.NDArray[np.uint64]:
+        """The codes as 64-bit words, padded with zeros; they are made once.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(nbits / 64)), dtype uint64
+            Words; the order of the bits inside a word does not matter for a distance.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[1] * 70]).words().shape
+        (1, 2)
+        """
+        return self._words
+
+    def blocks(self) -> CodeBlocks:
+        """The codes as the search reads them, byte j of 64 items side by side; they are made once.
+
+        Returns
+        -------
+        CodeBlocks
+            The blocks.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[1] * 70]).blocks().blocks.shape
+        (1, 9, 64)
+        """
+        return self._blocks
+
+    @cached_property
+    def _words(self) -> npt.NDArray[np.uint64]:
+        return words_of(self.rows)
+
+    @cached_property
+    def _blocks(self) -> CodeBlocks:
+        return CodeBlocks.from_rows(self.rows, self.nbits)
+
+    def check_same(self, other: Self, name: str, other_name: str) -> None:
+        """Raise ValueError unless other codes have the same number of bits and may be of the same hasher.
+
+        Parameters
+        ----------
+        other : Codes
+            The other codes.
+        name, other_name : str
+            Names of both in the message.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[0, 1]]).check_same(Codes.of([[1, 1]]), "query_codes", "database_codes")
+        """
+        check_same_nbits(self.nbits, other.nbits, name, other_name)
+        if are_other(self.fingerprint, other.fingerprint):
+            raise ValueError(
+                f"`{name}` and `{other_name}` must be codes of one hasher. Got those of hashers with the fingerprints "
+                f"{self.fingerprint} and {other.fingerprint} instead. Encode both with the same hasher."
+            )
+
+
+def check_same_nbits(nbits: int, other: int, name: str, other_name: str) -> None:
+    """Raise ValueError if two sets of codes have different numbers of bits."""
+    if nbits != other:
+        raise ValueError(
+            f"`{name}` and `{other_name}` must have the same number of bits. Got {nbits} and {other} instead."
+        )
+
+
+def checked_fingerprint(value: Any) -> str | None:
+    """A fingerprint, or None; ValueError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _FORM.fullmatch(value):
+        return str(value)
+    raise ValueError(
+        f"`fingerprint` must be None or `fingerprint_` of a hasher, {N_DIGITS} digits from 0 to f. Got "
+        f"{repr(value)[:300]} instead."
+    )
+
+
+def are_other(one: str | None, other: str | None) -> bool:
+    """Whether two fingerprints are those of different hashers; what has none, such as a plain array, is accepted."""
+    return one is not None and other is not None and one != other
+
+
+def are_packed(codes: Any, nbits: int | None) -> bool:
+    """Whether codes are a plain packed array in which no bit is unused: what the checks would find, more slowly."""
+    is_plain = type(codes) is np.ndarray and codes.dtype == np.uint8 and codes.ndim == 2 and len(codes) > 0
+    return is_plain and type(nbits) is int and nbits > 0 and nbits % 8 == 0 and codes.shape[1] == nbits // 8
+
+
+def _check_bits(bits: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
+    if bits.ndim != 2 or bits.shape[1] == 0:
+        raise ValueError(f"`{name}` must be a matrix of bits, shape (n, nbits). Got shape {bits.shape} instead.")
+    if not ((bits == 0) | (bits == 1)).all():
+        raise ValueError(
+            f"`{name}` must hold only 0 and 1. Got other values of dtype {bits.dtype}. Pass the bits that `transform` "
+            "returns, or the packed codes that `encode` returns together with `nbits`."
+        )
+    return bits.astype(np.uint8, copy=False)
+
+
+def check_packed(packed: npt.NDArray[Any], nbits: int, name: str) -> npt.NDArray[np.uint8]:
+    """The array itself; ValueError unless it holds packed codes of this number of bits."""
+    n_bytes = -(-nbits // 8)
+    if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != n_bytes:
+        raise ValueError(
+            f"`{name}` must hold packed codes of {nbits} bits, uint8 of shape (n, {n_bytes}). "
+            f"Got {packed.dtype} of shape {packed.shape} instead."
+        )
+    if nbits % 8 and (packed[:, -1] & (0xFF >> nbits % 8)).any():
+        raise ValueError(f"`{name}` must have zeros after bit {nbits}, in the tail of the last byte. Got ones there.")
+    return packed
