@@ -6,7 +6,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -155,44 +154,6 @@ def as_count_or_none(value: Any, name: str, **options: Any) -> int | None:
     """None, or the Python int of a parameter; see :func:`as_count`."""
     what = f"None or {options.pop('what', 'an int >= 1')}"
     return None if value is None else as_count(value, name, what, **options)
-
-
-def with_python_ints(value: Any) -> Any:
-    """A value of a parameter with Python ints in place of numpy's integers, also inside tuples, lists and dicts."""
-    if isinstance(value, np.integer):
-        return int(value)
-    kind = type(value)
-    if kind is dict:
-        return {key: with_python_ints(item) for key, item in value.items()}
-    return kind(map(with_python_ints, value)) if kind in (tuple, list) else value
-
-
-def set_python_ints(instance: Any, *names: str) -> None:
-    """Put Python ints in place of numpy's integers in some fields of a dataclass, also of a frozen one."""
-    vars(instance).update({name: with_python_ints(vars(instance)[name]) for name in names})
-
-
-@contextmanager
-def python_ints(estimator: Any) -> Iterator[None]:
-    """Context manager that replaces numpy's integers in the parameters of an estimator by Python ints.
-
-    Afterwards the estimator has the given values again, which `get_params` returns and `clone` compares.
-    """
-    kinds = (np.integer, tuple, list, dict)
-    given = {name: value for name, value in estimator.get_params(deep=False).items() if isinstance(value, kinds)}
-    changed = {name: value for name, value in given.items() if _has_numpy_ints(value)}
-    vars(estimator).update({name: with_python_ints(value) for name, value in changed.items()})
-    try:
-        yield
-    finally:
-        vars(estimator).update(changed)
-
-
-def _has_numpy_ints(value: Any) -> bool:
-    """Whether a value of a parameter is one of numpy's integers, or a tuple, list or dict with some."""
-    if type(value) is dict:
-        value = list(value.values())
-    return isinstance(value, np.integer) or (type(value) in (tuple, list) and any(map(_has_numpy_ints, value)))
 
 
 _ARRAYS = ("__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__", "__dlpack__")

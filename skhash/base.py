@@ -37,7 +37,6 @@ from skhash._validation import (
     evenly_spaced,
     is_plain,
     missing_targets,
-    python_ints,
     warn_if_degenerate,
     with_nearest,
 )
@@ -216,7 +215,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
     def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""
-        with self._restored_on_failure(), python_ints(self):
+        with self._restored_on_failure():
             X, self._targets, relevance = self._validate_fit_data(X, y)
             targets = self._targets
             self.affinity_ = None if relevance is None else relevance.affinity

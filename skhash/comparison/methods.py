@@ -7,7 +7,7 @@ from uuid import uuid4
 from sklearn.base import clone
 
 from skhash import hashers
-from skhash._validation import with_nearest, with_python_ints
+from skhash._validation import with_nearest
 from skhash.base import BaseHasher
 from skhash.persistence.identity import code_of, digest
 from skhash.registry import (
@@ -143,7 +143,6 @@ def make_hasher(method: Any, nbits: int, seed: int, affinity: Any, **parameters:
     >>> make_hasher(KSHHasher(n_anchors=50), 16, 0, "auto")
     KSHHasher(n_anchors=50, nbits=16, random_state=0, store_database=False)
     """
-    nbits, seed = with_python_ints(nbits), with_python_ints(seed)
     if not isinstance(method, str) or names_own(method):
         return _make_own(method, nbits, seed, affinity, parameters)
     if method in BASELINES or method not in (*VARIANTS, *FOR_NEIGHBORS):

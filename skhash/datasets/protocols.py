@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skhash._validation import set_python_ints, with_nearest, with_python_ints
+from skhash._validation import with_nearest
 from skhash.affinity import DistanceAffinity, NeighborAffinity, SharedLabelsAffinity
 
 Indices = npt.NDArray[np.int64]
@@ -138,9 +138,6 @@ class Protocol:
     by_label: bool = False
     unseen: float = 0
 
-    def __post_init__(self) -> None:
-        set_python_ints(self, "n_query", "n_train", "n_samples", "cutoff", "max_query")
-
     def __str__(self) -> str:
         return self.name
 
@@ -184,12 +181,12 @@ class Protocol:
         >>> PROTOCOLS["labelme"].sizes(11_000)  # half the size of the original data
         (11000, 1000, 2500)
         """
-        n, n_test = with_python_ints((n, n_test))
-        n_samples = n if self.n_samples is None or n < self.n_samples + 1000 else self.n_samples
+        n = int(n)
+        n_samples = n if self.n_samples is None or n < int(self.n_samples) + 1000 else int(self.n_samples)
         shrink = 1 if self.n_samples is None else min(1, n / self.n_samples)
         size = (n_test or 0) if self.n_query is None else self.n_query
         n_query = round(size * n_samples) if isinstance(size, float) else int(size * shrink)
-        n_query = n_query if self.max_query is None else min(n_query, self.max_query)
+        n_query = n_query if self.max_query is None else min(n_query, int(self.max_query))
         n_train = n_samples - n_query if self.n_train is None or self.unseen else int(self.n_train * shrink)
         if n_query < 1 or n_train < 2 or n_query + n_train > n_samples:
             raise ValueError(

@@ -10,7 +10,7 @@ from sklearn.utils import gen_batches
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from skhash._validation import FAR, evenly_spaced, with_python_ints
+from skhash._validation import FAR, evenly_spaced
 from skhash.engine.backbones import build_backbone, output_width
 from skhash.engine.data import batch_tensor
 from skhash.engine.layers import N_MAX_SAMPLES, Dropout, Smoothing
@@ -93,7 +93,7 @@ class Encoder(nn.Module):
         pretrained: bool | None = None,
     ) -> None:
         super().__init__()
-        shape, nbits, n_directions = with_python_ints((shape, nbits, n_directions))
+        nbits, n_directions = int(nbits), int(n_directions)
         shape = tuple(np.atleast_1d(shape).tolist())
         self.mean = nn.Buffer(torch.zeros(shape if len(shape) == 1 else (shape[0], *(1 for _ in shape[1:]))))
         self.register_buffer("offset", torch.zeros_like(self.mean) if has_offset else None)

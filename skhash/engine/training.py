@@ -15,7 +15,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from skhash._validation import set_python_ints
 from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
@@ -65,9 +64,6 @@ class Schedule:
     weight_decay: float = 0.0
     n_stages: int = 1
 
-    def __post_init__(self) -> None:
-        set_python_ints(self, "n_epochs", "batch_size", "n_stages")
-
     def factor(self, name: str) -> float:
         """Factor of the learning rate of a parameter of the backbone.
 
@@ -99,7 +95,8 @@ class Schedule:
         int
             Index of the stage.
         """
-        return self.n_stages - 1 - (self.n_epochs - 1 - int(epoch)) * self.n_stages // self.n_epochs
+        n_stages, n_epochs = int(self.n_stages), int(self.n_epochs)
+        return n_stages - 1 - (n_epochs - 1 - int(epoch)) * n_stages // n_epochs
 
 
 class Trainer:
@@ -171,7 +168,7 @@ class Trainer:
         self.schedule, self.rng, self.device, self.augment = schedule, rng, device, augment
         self.optimizer = _build_optimizer(encoder, self.trained, schedule)
         self.n_batches = count_batches(len(X), schedule.batch_size)
-        n_steps = schedule.n_epochs * self.n_batches
+        n_steps = int(schedule.n_epochs) * self.n_batches
         self.scheduler = _build_scheduler(self.optimizer, schedule, n_steps)
         # after the scheduler, which observes the steps of the optimizer
         self._step = stepper(self.optimizer, schedule.optimizer == "adam" and device.type == "cpu")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import Any
 
-from skhash._validation import as_count_or_none, check_option, set_python_ints, with_nearest
+from skhash._validation import as_count_or_none, check_option, with_nearest
 from skhash.metrics.average_precision import average_precision
 from skhash.metrics.fast_ap import fast_ap
 from skhash.metrics.histogram import RelevanceHistogram
@@ -94,9 +94,6 @@ class Metric:
     discount: str = "log2"
     normalizer: str = "relevant"
     candidates: int | None = None
-
-    def __post_init__(self) -> None:
-        set_python_ints(self, "k", "candidates")
 
     @classmethod
     def parse(cls, name: str, k: int | None = None) -> "Metric":

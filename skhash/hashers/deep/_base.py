@@ -27,7 +27,6 @@ from skhash._validation import (
     is_cpu,
     is_dataset,
     is_module,
-    python_ints,
     resolve_device,
 )
 from skhash.affinity import Relevance, SharedLabelsAffinity
@@ -259,7 +258,7 @@ class DeepHasher(BaseHasher):
         from skhash.engine.runtime import seeded
         from skhash.hashers.deep._checkpoints import capture_state, check_same_training, check_unchanged, restore_state
 
-        with self._restored_on_failure(), python_ints(self):
+        with self._restored_on_failure():
             is_first = not hasattr(self, "weights_")
             if not is_first:
                 fixed = dict.fromkeys(FIXED) | self._fixed | getattr(self, "_stream", {"fixed": {}})["fixed"]
@@ -444,9 +443,9 @@ class DeepHasher(BaseHasher):
         return by_labels and are_tags(X[evenly_spaced(len(X), 1000)])
 
     def _with_given_values(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings, with the values of parameters that are not None."""
-        given = {name: getattr(self, name) for name in settings}
-        return {name: settings[name] if value is None else value for name, value in given.items()}
+        """Settings, with the values of parameters that are not None; Python's ints, whose products do not overflow."""
+        given = {name: settings[name] if (value := getattr(self, name)) is None else value for name in settings}
+        return {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
 
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])

@@ -259,7 +259,7 @@ class AGHHasher(BaseHasher):
         Z, t = _anchor_weights(centered, anchors, self.n_neighbors, None if self.gamma is None else 1 / self.gamma)
         used = Z.sum(axis=0) > 0  # the others are near no sample
         anchors, Z = anchors[used], Z[:, used]
-        n_columns = -(-self.nbits // self.n_layers)
+        n_columns = -(-int(self.nbits) // int(self.n_layers))
         W, self.eigenvalues_ = _anchor_graph_map(Z, n_columns)
         projection = W if W.shape[1] == n_columns else W @ orthonormal_map(W.shape[1], n_columns, rng)
         thresholds = _second_thresholds((Z @ projection)[:, : self.nbits - n_columns], Z)
