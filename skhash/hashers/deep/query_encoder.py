@@ -51,9 +51,9 @@ class QueryEncoder(Encoder):
         super().__init__(*args, **options)
         self.queries = nn.Linear(self.hash.in_features, n_kept or self.hash.out_features)
         nn.init.zeros_(self.queries.bias)
-        self.prefixes = tuple(prefixes)
+        self.prefixes = tuple(map(int, prefixes))
         if prefixes:  # one map after another
-            self.prefix_queries = nn.Linear(self.hash.in_features, sum(prefixes))
+            self.prefix_queries = nn.Linear(self.hash.in_features, sum(self.prefixes))
             nn.init.zeros_(self.prefix_queries.bias)
         self.unit_norm = nn.Buffer(torch.tensor(float(unit_norm)))
         if unit_norm and self.offset is not None:
