@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash.exceptions import DegenerateCodesWarning
 from skhash.registry import METHODS
 
 if TYPE_CHECKING:
@@ -492,70 +491,6 @@ def missing_targets(hasher: Any) -> ValueError:
         return ValueError(f"{message}Without labels use a hasher that learns from X alone, such as ITQHasher.")
     line = _DISTANCES.format(name=name, nbits=hasher.nbits)
     return ValueError(f"{message}Without labels learn from the distances between samples:\n{line}")
-
-
-N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
-N_NAMED = 5  # a warning names at most this many constant bits
-CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
-
-
-def warn_if_degenerate(
-    codes: npt.NDArray[np.uint8], nbits: int, n_samples: int, labels: npt.NDArray[Any] | None, stacklevel: int
-) -> None:
-    """Warn if all codes are equal, a bit is constant, or classes that were learned share a code."""
-    message = describe_degenerate(codes, nbits, n_samples)
-    if message is None and labels is not None:
-        message = describe_shared(codes, nbits, labels)
-    if message is not None:
-        warnings.warn(message, DegenerateCodesWarning, stacklevel=stacklevel + 1)
-
-
-def describe_degenerate(codes: npt.NDArray[np.uint8], nbits: int, n_samples: int) -> str | None:
-    """Warning about packed codes that are equal or have constant bits; None if balanced bits may be so by chance."""
-    n = len(codes)
-    varies = np.unpackbits(np.bitwise_and.reduce(codes, axis=0) ^ np.bitwise_or.reduce(codes, axis=0), count=nbits)
-    constant = np.flatnonzero(varies == 0)
-    samples = f"all {n} training samples" if n == n_samples else f"{n} evenly spaced training samples of {n_samples}"
-    if len(constant) == nbits and 0.5 ** (nbits * (n - 1)) < CHANCE:
-        return (
-            f"The codes of {samples} are equal: a search tells none of them apart. Check that X varies, scale features "
-            "of very different ranges, for example with StandardScaler, or lower `learning_rate` if there is one."
-        )
-    if len(constant) and nbits * 0.5 ** (n - 1) < CHANCE:
-        return (
-            f"{len(constant)} of {nbits} bits are constant on {samples}: {_listed(constant.tolist())}. They tell no "
-            "samples apart. Lower `nbits`, or `weight_decay` if there is one, or fit more samples or for longer."
-        )
-    return None
-
-
-def describe_shared(codes: npt.NDArray[np.uint8], nbits: int, labels: npt.NDArray[Any]) -> str | None:
-    """Warning about classes most of whose samples have the code of another class; None if few bits may do that."""
-    names, y = np.unique(np.ravel(labels), return_inverse=True)
-    if len(names) ** 2 * 0.5 ** (nbits + 1) >= CHANCE:  # random codes of the classes would be equal, too
-        return None
-    rows = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.shape[1])))[:, 0]
-    numbers = np.unique(rows, return_inverse=True)[1].astype(np.int64)
-    pairs, counts = np.unique(y * (numbers.max() + 1) + numbers, return_counts=True)
-    classes, of_class = np.divmod(pairs, numbers.max() + 1)
-    is_most = 2 * counts > np.bincount(y)[classes]  # of at most one code per class
-    classes, of_class = classes[is_most], of_class[is_most]
-    shared = np.flatnonzero(np.bincount(of_class, minlength=1)[of_class] > 1)
-    if len(shared) == 0:
-        return None
-    first, second = names[classes[of_class == of_class[shared[0]]][:2]].tolist()
-    return (
-        f"{len(shared)} of {len(names)} classes have the code of another class: most samples of the classes "
-        f"{first!r} and {second!r} have the same code, and a search tells none of them apart. Lower "
-        "`hidden_dropout` or `weight_decay` if there is one, fit for longer, or try another method."
-    )
-
-
-def _listed(bits: list[int]) -> str:
-    named = [str(bit) for bit in bits[:N_NAMED]]
-    if len(bits) > N_NAMED:
-        named.append(f"{len(bits) - N_NAMED} more")
-    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
 #: mark of an attribute that not every fit sets, as in ``Annotated[int, OPTIONAL]``

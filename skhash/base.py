@@ -1,6 +1,7 @@
 """BaseHasher: what every hasher shares."""
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +29,6 @@ from skhash._compat import (
 from skhash._ids import checked_ids
 from skhash._threads import one_thread
 from skhash._validation import (
-    N_CHECKED,
     OPTIONAL,
     Array,
     as_count,
@@ -37,7 +37,6 @@ from skhash._validation import (
     evenly_spaced,
     is_plain,
     missing_targets,
-    warn_if_degenerate,
     with_nearest,
 )
 from skhash.affinity import Relevance
@@ -45,9 +44,14 @@ from skhash.affinity.targets import as_labels
 from skhash.codes import Codes, threshold
 from skhash.codes.bits import MAX_NBITS
 from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
+from skhash.exceptions import DegenerateCodesWarning
 from skhash.functions import HashFunction
 from skhash.persistence.fingerprint import fingerprint_of, known_fingerprint
 from skhash.unwrap import item_factors
+
+N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
+N_NAMED = 5  # a warning names at most this many constant bits
+CHANCE = 0.05  # with few samples, balanced bits are constant by chance; a warning needs less than this
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -235,11 +239,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             labels = targets if relevance is not None and relevance.classes is not None else None
             if self.database_ is None:
                 checked = evenly_spaced(X.shape[0], N_CHECKED)
-                codes = map_batches(self, X[checked], binarize_and_pack)
+                codes = Codes(map_batches(self, X[checked], binarize_and_pack), self._n_features_out)
                 labels = labels if labels is None else labels[checked]
             else:
-                codes = self.database_.codes.rows
-        warn_if_degenerate(codes, self.function_.nbits, X.shape[0], labels, stacklevel=5)
+                codes = self.database_.codes
+        message = _describe_degenerate(codes, X.shape[0])
+        if message is None and labels is not None:
+            message = describe_shared(codes, labels)
+        if message is not None:
+            warnings.warn(message, DegenerateCodesWarning, stacklevel=5)
         self._warn_of_training(stacklevel=6)
         return self
 
@@ -689,3 +697,51 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             raise
         finally:
             self.__dict__.pop("_targets", None)
+
+
+def _describe_degenerate(codes: Codes, n_samples: int) -> str | None:
+    """Warning about codes that are equal or have constant bits; None if balanced bits may be so by chance."""
+    n, nbits, rows = len(codes), codes.nbits, codes.rows
+    varies = np.unpackbits(np.bitwise_and.reduce(rows, axis=0) ^ np.bitwise_or.reduce(rows, axis=0), count=nbits)
+    constant = np.flatnonzero(varies == 0)
+    samples = f"all {n} training samples" if n == n_samples else f"{n} evenly spaced training samples of {n_samples}"
+    if len(constant) == nbits and 0.5 ** (nbits * (n - 1)) < CHANCE:
+        return (
+            f"The codes of {samples} are equal: a search tells none of them apart. Check that X varies, scale features "
+            "of very different ranges, for example with StandardScaler, or lower `learning_rate` if there is one."
+        )
+    if len(constant) and nbits * 0.5 ** (n - 1) < CHANCE:
+        return (
+            f"{len(constant)} of {nbits} bits are constant on {samples}: {_listed(constant.tolist())}. They tell no "
+            "samples apart. Lower `nbits`, or `weight_decay` if there is one, or fit more samples or for longer."
+        )
+    return None
+
+
+def describe_shared(codes: Codes, labels: npt.NDArray[Any]) -> str | None:
+    """Warning about classes most of whose samples have the code of another class; None if few bits may do that."""
+    names, y = np.unique(np.ravel(labels), return_inverse=True)
+    if len(names) ** 2 * 0.5 ** (codes.nbits + 1) >= CHANCE:  # random codes of the classes would be equal, too
+        return None
+    rows = np.ascontiguousarray(codes.rows).view(np.dtype((np.void, codes.rows.shape[1])))[:, 0]
+    numbers = np.unique(rows, return_inverse=True)[1].astype(np.int64)
+    pairs, counts = np.unique(y * (numbers.max() + 1) + numbers, return_counts=True)
+    classes, of_class = np.divmod(pairs, numbers.max() + 1)
+    is_most = 2 * counts > np.bincount(y)[classes]  # of at most one code per class
+    classes, of_class = classes[is_most], of_class[is_most]
+    shared = np.flatnonzero(np.bincount(of_class, minlength=1)[of_class] > 1)
+    if len(shared) == 0:
+        return None
+    first, second = names[classes[of_class == of_class[shared[0]]][:2]].tolist()
+    return (
+        f"{len(shared)} of {len(names)} classes have the code of another class: most samples of the classes "
+        f"{first!r} and {second!r} have the same code, and a search tells none of them apart. Lower "
+        "`hidden_dropout` or `weight_decay` if there is one, fit for longer, or try another method."
+    )
+
+
+def _listed(bits: list[int]) -> str:
+    named = [str(bit) for bit in bits[:N_NAMED]]
+    if len(bits) > N_NAMED:
+        named.append(f"{len(bits) - N_NAMED} more")
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)

@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 
 from skhash import ITQHasher, LSHHasher, PCAHasher, StructHashHasher, TALRHasher
-from skhash._validation import describe_shared
-from skhash.codes import binarize
+from skhash.base import describe_shared
+from skhash.codes import Codes, binarize
 from skhash.exceptions import DegenerateCodesWarning
 
 X, y = load_digits(return_X_y=True)
@@ -66,7 +66,7 @@ def test_classes_that_share_a_code(store_database):
 def test_which_classes_share_a_code(codes, nbits, labels, message):
     rows = np.zeros((6, (nbits + 7) // 8), dtype=np.uint8)
     rows[:, 0] = codes
-    found = describe_shared(rows, nbits, np.array(labels))
+    found = describe_shared(Codes(rows, nbits), np.array(labels))
     assert found is None if message is None else re.match(message, found)
 
 
