@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash.codes.codes import Codes
-from skhash.codes.distances import Estimates
+from skhash.codes.queries import Estimates
 
 
 def codes_of(estimator: Any, X: Any) -> Codes:

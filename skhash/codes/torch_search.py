@@ -21,7 +21,8 @@ import torch
 
 from skhash._validation import resolve_device
 from skhash.codes.blocks import CodeBlocks
-from skhash.codes.distances import Neighbors
+from skhash.codes.codes import Codes
+from skhash.codes.queries import Neighbors, PairLevels, subtract_own
 
 TILE = {"cpu": 2**21, "cuda": 2**28}  # products at a time: a GPU is busy with many, a CPU keeps few in its cache
 COUNTED = {"cpu": 2**21, "cuda": 2**26}  # products at a time that are counted, as 64-bit integers
@@ -74,6 +75,24 @@ class DeviceCodes:
 
     def _to_places(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return indices if self._places is None else self._places[indices]
+
+
+class DeviceCounts:
+    """Dense histograms of queries by Hamming distance, counted on a device of torch."""
+
+    def __init__(self, queries: Codes, database: Codes, device: Any, pairs: PairLevels) -> None:
+        self.queries, self.database, self.nbits, self.pairs = queries.rows, database.rows, queries.nbits, pairs
+        self.tiles = Tiles.of(database.rows, device)
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Counts and levels of a slice of queries."""
+        table, query_group, levels = self.pairs.table(chunk)
+        groups = query_group, self.pairs.database_group
+        counts = self.tiles.count(self.queries[chunk], table, *groups, len(levels))[:, : self.nbits + 1]
+        if self.pairs.exclude_self:
+            own = table[query_group, self.pairs.database_group[chunk]]
+            subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
+        return counts, levels
 
 
 class Tiles:

@@ -15,12 +15,11 @@ from sklearn.utils import gen_batches
 
 from skhash.affinity import NeighborAffinity
 from skhash.codes import Codes
-from skhash.codes.distances import Distance, HammingDistance, real_distance
+from skhash.codes.queries import Bits, Queries, Real
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
-from skhash.neighbors.search import nearest
 from skhash.registry import BASELINES
 from skhash.unwrap import item_factors, real_queries
 
@@ -80,14 +79,14 @@ class HasherIndex:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
-        return self._nearest(real_distance(*real_queries(self.hasher, queries, self.factors)), k)
+        return self._nearest(Real(*real_queries(self.hasher, queries, self.factors)), k)
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""
-        return self._nearest(HammingDistance(self.hasher.encode(queries)), k)
+        return self._nearest(Bits(Codes(self.hasher.encode(queries), self.hasher.nbits)), k)
 
-    def _nearest(self, distance: Distance, k: int) -> Found:
-        found = nearest(distance, self.blocks, k)
+    def _nearest(self, queries: Queries, k: int) -> Found:
+        found = queries.nearest(self.blocks, k)
         return found.distances, found.indices
 
 

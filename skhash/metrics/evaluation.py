@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skhash.affinity import Relevance
 from skhash.codes import Codes
-from skhash.codes.distances import Estimates
+from skhash.codes.queries import Estimates
 from skhash.metrics.histogram import RelevanceHistogram, count_histograms
 from skhash.metrics.metric import Metric
 from skhash.metrics.ties import check_histogram, means_over_queries

@@ -4,9 +4,8 @@ For one query, n[d, v] items of affinity level v lie at distance d. Items at the
 distance are tied, so a tie-aware metric depends only on the histogram, and the
 histograms of two shards of a database add.
 
-Counts come from the kernels, or by sorting. Each pair of *distinct* targets is compared once.
-Equal codes are merged where this is faster, and queries are taken in chunks, so that memory
-stays bounded for a database of any size. `benchmarks/histogram.py` times these choices.
+Counting is the other end of searching: `skhash.codes.queries` has both. Each pair of *distinct* targets is compared
+once, and queries are taken in chunks, so that memory stays bounded for a database of any size.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,26 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import arrays_from_bytes, arrays_to_bytes
-from skhash._threads import run_in_slices
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
-from skhash.codes.bits import memory_chunks, quantize_weights
-from skhash.codes.blocks import read_only
+from skhash.codes.bits import memory_chunks
 from skhash.codes.codes import Codes
-from skhash.codes.distances import Estimates, HammingDistance, real_distance, without_self
+from skhash.codes.queries import Bits, Estimates, Real, Weighted, count_distances
 
 if TYPE_CHECKING:
     import torch
 
-Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
 
-MANY = 100  # queries from which sorting the database is faster
-LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
-LONG = 64  # items per group from which a scan group by group is faster
-SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
-PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
-SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
 #: kind of the bytes, and names of the arrays of both layouts
 _KIND = "RelevanceHistogram"
@@ -389,27 +379,28 @@ def count_histograms(
     on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
     queries.check_same(database, "query_codes", "database_codes")
     pairs = _PairLevels(len(queries), len(database), relevance, exclude_self)
-    nbits, bytes_per_query = queries.nbits, 64 * len(database)
-    count: Callable[[slice], RelevanceHistogram]
+    bytes_per_query = 64 * len(database)
     if on_device is not None:
-        count = _DeviceCounts(queries, database, on_device, pairs)
-        bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
+        from skhash.codes.torch_search import DeviceCounts
+
+        count: Callable[[slice], tuple[Any, ...]] = DeviceCounts(queries, database, on_device, pairs)
     elif query_activations is not None:
         activations = numeric(query_activations, "query_activations")
-        if activations.shape != (len(queries), nbits) or not np.isfinite(activations).all():
+        if activations.shape != (len(queries), queries.nbits) or not np.isfinite(activations).all():
             raise ValueError(
                 "`query_activations` must be finite, with one value per query and bit, shape "
-                f"{(len(queries), nbits)}. Got shape {activations.shape}, or NaN or infinity."
+                f"{(len(queries), queries.nbits)}. Got shape {activations.shape}, or NaN or infinity."
             )
         candidates = as_count_or_none(candidates, "candidates")
-        count = _RealCounts(queries, database, activations, candidates, estimates, pairs)
+        count = Real(activations, estimates).count(database, pairs, Bits(queries), candidates)
     elif bit_weights is not None:
-        count = _WeightedCounts(queries, database, *quantize_weights(bit_weights, nbits), pairs)
+        count = Weighted(queries, bit_weights).count(database, pairs)
     else:
-        count = _PlainCounts(queries, database, pairs)
-        bytes_per_query = 24 * pairs.n_groups + 64 * (nbits + 1)
+        count = Bits(queries).count(database, pairs)
+    if query_activations is None and bit_weights is None:  # a count takes what its result does
+        bytes_per_query = 24 * pairs.n_groups + 64 * (queries.nbits + 1)
     for chunk in memory_chunks(len(queries), bytes_per_query):
-        yield count(chunk)
+        yield RelevanceHistogram(*count(chunk))
 
 
 def histogram_from_distances(
@@ -487,7 +478,7 @@ def histogram_from_distances(
         relevance = Relevance.between(rows, columns, lambda a, b: matrix[np.ix_(a, b)])
     pairs = _PairLevels(len(distances), distances.shape[1], relevance, exclude_self)
     chunks = memory_chunks(len(distances), 64 * distances.shape[1])
-    return concatenate(_count_distances(distances[chunk], chunk, pairs) for chunk in chunks)
+    return concatenate(RelevanceHistogram(*count_distances(distances[chunk], chunk, pairs)) for chunk in chunks)
 
 
 class _PairLevels:
@@ -520,96 +511,6 @@ class _PairLevels:
         return indices.astype(np.uint32), group, levels
 
 
-class _PlainCounts:
-    """Dense histograms of queries by Hamming distance."""
-
-    def __init__(self, query_codes: Codes, database_codes: Codes, pairs: _PairLevels) -> None:
-        from skhash.metrics import _kernels
-
-        queries, database, nbits = query_codes.words(), database_codes.words(), query_codes.nbits
-        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
-        words, group, multiplicity = _merge_equal(database.T, pairs.database_group, len(queries))
-        self.n_words, self.n_items = words.shape
-        self.is_merged, n_per_group = self.n_items < len(database), self.n_items / pairs.n_groups
-        self.is_grouped = len(queries) >= MANY and n_per_group >= LONG
-        self.by_planes = (
-            self.is_grouped
-            and not self.is_merged
-            and _kernels.SHORT_BITS < nbits <= _kernels.MAX_PLANE_BITS
-            and n_per_group >= 2 * _kernels.PLANE_ITEMS
-        )
-        self.items: tuple[npt.NDArray[Any], ...]  # as the kernels take them
-        if self.by_planes:
-            self.items = _kernels.blocks_by_group(database.view(np.uint8), group, pairs.n_groups, -(-nbits // 8))
-        elif self.is_grouped:  # in the order of their targets, with the bounds of the targets
-            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
-            if not self.is_merged:
-                places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
-                _kernels.sort_by_group(database, group, places, words)
-            self.items = words, multiplicity, bounds
-        else:
-            self.items = np.ascontiguousarray(words), multiplicity, group.astype(np.uint32)
-
-    def __call__(self, chunk: slice) -> RelevanceHistogram:
-        """Histogram of a slice of queries."""
-        table, query_group, levels = self.pairs.table(chunk)
-        queries, places, repeats = self.queries[chunk], query_group, None
-        kernel, min_size = self._kernel(len(queries))
-        if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
-            first, repeats = _distinct_queries(queries, places)
-            queries, places = queries[first], places[first]
-        counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
-
-        def count(part: slice) -> None:
-            kernel(queries[part], *self.items, table, places[part], counts[part])
-
-        run_in_slices(count, len(places), min_size=min_size)
-        counts = counts if repeats is None else counts[repeats]
-        if self.pairs.exclude_self:
-            own = table[query_group, self.pairs.database_group[chunk]]
-            _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
-        return RelevanceHistogram(counts, levels)
-
-    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
-        """Fastest kernel, and the smallest number of queries that a thread takes."""
-        from skhash.metrics import _kernels
-
-        if not self.is_grouped:
-            return _kernels.hamming_histogram, 1
-        if self.by_planes:
-            return _kernels.grouped_planes, PLANE_QUERIES
-        is_short = self.nbits <= _kernels.SHORT_BITS and self.n_items >= SHORT_ITEMS
-        if is_short and n_queries * self.n_items >= SHORT_PAIRS:
-            return _kernels.short_histogram, SHORT_QUERIES
-        return (_kernels.grouped_words if self.n_words == 1 else _kernels.grouped_histogram), 1
-
-
-class _DeviceCounts:
-    """Dense histograms of queries by Hamming distance, counted on a device of torch."""
-
-    def __init__(
-        self,
-        queries: Codes,
-        database: Codes,
-        device: Any,
-        pairs: _PairLevels,
-    ) -> None:
-        from skhash.codes.torch_search import Tiles
-
-        self.queries, self.database, self.nbits, self.pairs = queries.rows, database.rows, queries.nbits, pairs
-        self.tiles = Tiles.of(database.rows, device)
-
-    def __call__(self, chunk: slice) -> RelevanceHistogram:
-        """Histogram of a slice of queries."""
-        table, query_group, levels = self.pairs.table(chunk)
-        groups = query_group, self.pairs.database_group
-        counts = self.tiles.count(self.queries[chunk], table, *groups, len(levels))[:, : self.nbits + 1]
-        if self.pairs.exclude_self:
-            own = table[query_group, self.pairs.database_group[chunk]]
-            _subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
-        return RelevanceHistogram(counts, levels)
-
-
 def _checked_device(device: Any, bit_weights: Any, query_activations: Any) -> Any:
     """Device of torch for the parameter `device`, or None; ValueError unless Hamming distances are counted."""
     if bit_weights is not None or query_activations is not None:
@@ -620,186 +521,6 @@ def _checked_device(device: Any, bit_weights: Any, query_activations: Any) -> An
     from skhash.codes.torch_search import chosen_device
 
     return chosen_device(device)
-
-
-def _subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:
-    """Remove each query, which differs from its own item in the bits of `differing`, from its counts."""
-    distance = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
-    counts[np.arange(len(level)), distance, level] -= 1
-
-
-def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:
-    """Codes, groups and multiplicities, with items of equal code and target merged if this halves the scan."""
-    n_items = words.shape[1]
-    unmerged = words, group, np.ones(n_items, dtype=np.int64)
-    sample = slice(None, None, -(-n_items // 16_384))  # a sample of the items
-    if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
-        return unmerged
-    keys, code_bits = _keys(words, group)
-    if code_bits is None:
-        if _share_of_distinct(keys) > 0.5:
-            return unmerged
-        order = np.lexsort((*words, group))
-        rows = np.vstack([words, group.astype(np.uint64)])[:, order]
-    else:
-        keys.sort()
-        rows = keys[None]
-    begins = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
-    if len(begins) > n_items / 2:
-        return unmerged
-    rows = rows[:, begins]
-    if code_bits is not None:
-        rows = np.vstack([rows & np.uint64(2**code_bits - 1), rows >> np.uint64(code_bits)])
-    return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
-
-
-def _distinct_queries(words: Words, group: Integers) -> tuple[Integers, Integers]:
-    """Indices of the queries with distinct code and target, and for each query the index of its equal among them."""
-    keys, code_bits = _keys(words.T, group)
-    everything = np.arange(len(group))
-    if code_bits is None:
-        return everything, everything
-    _, first, repeats = np.unique(keys, return_index=True, return_inverse=True)
-    return first, repeats
-
-
-def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int | None]:
-    """Integer of each code and group, ascending with both, and its bits of the code; hashes and None for long codes."""
-    code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
-    if len(words) == 1 and code_bits + group_bits < 64:
-        dtype: Any = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # small ones are sorted in half the time
-        return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
-    key = group.astype(np.uint64)
-    for row in words:
-        key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
-    return key, None
-
-
-def _share_of_distinct(keys: npt.NDArray[Any]) -> float:
-    """Share of distinct integers, which are sorted in place."""
-    keys.sort()
-    return (1 + int(np.count_nonzero(keys[1:] != keys[:-1]))) / len(keys)
-
-
-class _WeightedCounts:
-    """Ragged histograms of queries by weighted Hamming distance."""
-
-    def __init__(
-        self, queries: Codes, database: Codes, weights: npt.NDArray[np.int64], unit: float, pairs: _PairLevels
-    ) -> None:
-        from skhash.codes.bit_kernels import byte_tables
-
-        self.pairs = pairs
-        self.queries, self.database = queries.words().view(np.uint8), database.words().view(np.uint8)
-        self.table, self.unit = byte_tables(0 * weights[None], weights[None])[0], unit
-
-    def __call__(self, chunk: slice) -> RelevanceHistogram:
-        """Histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
-        from skhash.metrics import _kernels
-
-        table, query_group, levels = self.pairs.table(chunk)
-        queries, n_items, is_without_self = self.queries[chunk], len(self.database), self.pairs.exclude_self
-        if len(levels) > 1 << LEVEL_BITS:
-            return self._count_levels(chunk)
-        n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
-        own = np.arange(chunk.start, chunk.stop) if is_without_self else np.full(n_queries, -1)
-        keys = np.empty((n_queries, n_items - is_without_self), dtype=np.int64)
-        n_ties = np.empty(n_queries, dtype=np.int64)
-
-        def rank(part: slice) -> None:
-            of_items = self.database, self.table, own[part], self.pairs.database_group
-            _kernels.distance_keys(queries[part], *of_items, table, query_group[part], shift, keys[part])
-            keys[part].sort(axis=1)
-            _kernels.count_ties(keys[part], shift, n_ties[part])
-
-        run_in_slices(rank, n_queries)
-        indptr = np.concatenate([[0], np.cumsum(n_ties)])
-        small = n_items <= np.iinfo(np.int32).max
-        counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
-        distances = np.empty(indptr[-1])
-
-        def fill(part: slice) -> None:
-            _kernels.fill_ties(keys[part], shift, self.unit, indptr[part], counts, distances)
-
-        run_in_slices(fill, n_queries)
-        return RelevanceHistogram(counts, levels, distances, indptr)
-
-    def _count_levels(self, chunk: slice) -> RelevanceHistogram:
-        """Histogram of a slice of queries, with more levels than fit into the integers."""
-        from skhash.codes.bit_kernels import byte_table_distances
-
-        queries = self.queries[chunk]
-        distances = np.empty((len(queries), len(self.database)), dtype=np.int64)
-        given = read_only(self.database), self.table
-        run_in_slices(
-            lambda part: byte_table_distances(read_only(queries[part]), *given, distances[part]), len(queries)
-        )
-        return _count_distances(distances * self.unit, chunk, self.pairs)
-
-
-class _RealCounts:
-    """Ragged histograms of real queries, which order the first `candidates` items by Hamming distance."""
-
-    def __init__(
-        self,
-        queries: Codes,
-        database: Codes,
-        activations: npt.NDArray[np.floating],
-        candidates: int | None,
-        estimates: Estimates | None,
-        pairs: _PairLevels,
-    ) -> None:
-        self.queries, self.items, self.blocks = queries.words(), database.words(), database.blocks()
-        self.everything, self.pairs = np.arange(len(database))[None], pairs
-        self.real, self.by_code = real_distance(activations, estimates), HammingDistance(queries.rows)
-        # one more, since a query finds itself
-        self.n_first = len(database) if candidates is None else candidates + pairs.exclude_self
-
-    def __call__(self, chunk: slice) -> RelevanceHistogram:
-        """Histogram of a slice of queries."""
-        distances = np.empty((chunk.stop - chunk.start, len(self.items)))
-
-        def rank(part: slice) -> None:
-            distances[part] = self._distances(slice(chunk.start + part.start, chunk.start + part.stop))
-
-        run_in_slices(rank, len(distances))
-        return _count_distances(distances, chunk, self.pairs)
-
-    def _distances(self, queries: slice) -> npt.NDArray[Any]:
-        """Distances of some queries from all items."""
-        real, blocks = self.real, self.blocks
-        if self.n_first >= len(self.items):
-            return np.asarray(real.to_items(queries, blocks, self.everything) * real.units[queries])
-        nearest = self.by_code.nearest(queries, blocks, 0, len(blocks.masks), self.n_first)
-        own = np.arange(queries.start, queries.stop)
-        shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
-        first = real.to_items(queries, blocks, shortlist)
-        differing = self.items ^ self.queries[queries][:, None]
-        rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query
-        distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
-        np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
-        return np.asarray(distances)
-
-
-def _count_distances(distances: npt.NDArray[Any], queries: slice, pairs: _PairLevels) -> RelevanceHistogram:
-    """Ragged histogram of a slice of queries by their distances, of shape (n_queries, n_items)."""
-    table, query_group, levels = pairs.table(queries)
-    if pairs.exclude_self:
-        distances = distances.copy()
-        distances[np.arange(len(distances)), np.arange(queries.start, queries.stop)] = np.inf
-    level_index = table[query_group][:, pairs.database_group]
-    order = np.argsort(distances, axis=1)
-    distances = np.take_along_axis(distances, order, axis=1)
-    level_index = np.take_along_axis(level_index, order, axis=1)
-    kept = np.isfinite(distances)
-    begins = kept.copy()
-    begins[:, 1:] &= distances[:, 1:] != distances[:, :-1]
-    tie = np.cumsum(begins.ravel())[kept.ravel()] - 1
-    n_ties, n_levels = int(begins.sum()), len(levels)
-    cell = tie * n_levels + level_index[kept]
-    counts = np.bincount(cell, minlength=n_ties * n_levels).reshape(n_ties, n_levels)
-    indptr = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
-    return RelevanceHistogram(counts, levels, distances[begins], indptr)
 
 
 def concatenate(histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:

@@ -11,8 +11,8 @@ from skhash._libraries import library
 from skhash._threads import is_forked, n_threads
 from skhash._validation import check_option
 from skhash.codes.blocks import CodeBlocks
-from skhash.codes.distances import HammingDistance, Neighbors
-from skhash.neighbors.search import nearest
+from skhash.codes.codes import Codes
+from skhash.codes.queries import Bits, Neighbors
 from skhash.unwrap import find_hasher
 
 Backend = Literal["exact", "faiss-hnsw", "faiss-ivf", "faiss-multihash"]
@@ -51,7 +51,7 @@ class ApproximateIndex:
         short = np.flatnonzero((indices < 0).any(axis=1))
         places = self._places[indices]
         if len(short):
-            exact = nearest(HammingDistance(queries[short]), self.codes, k)
+            exact = Bits(Codes(queries[short], self.codes.nbits)).nearest(self.codes, k)
             distances[short], places[short] = exact.distances, exact.indices
         return Neighbors(distances, places, np.zeros(len(queries), dtype=np.int64))
 

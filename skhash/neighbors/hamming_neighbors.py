@@ -32,7 +32,7 @@ from skhash.codes import Codes
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.codes import are_other, are_packed, check_same_nbits
-from skhash.codes.distances import Neighbors
+from skhash.codes.queries import Neighbors
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
 from skhash.neighbors.among import chosen_places

@@ -11,16 +11,15 @@ from llvmlite.binding import get_host_cpu_features
 
 from skhash.codes import Codes
 from skhash.codes.blocks import LANES
-from skhash.codes.distances import (
+from skhash.codes.hamming_kernels import MIN_PLANE_QUERIES
+from skhash.codes.queries import (
     SAMPLE,
     SAMPLED_BLOCKS,
-    EstimatedDistance,
+    Bits,
     Estimates,
-    HammingDistance,
-    TableDistance,
+    Real,
+    Sums,
 )
-from skhash.codes.hamming_kernels import MIN_PLANE_QUERIES
-from skhash.neighbors.search import nearest, radius_search
 
 
 def random_codes(rng, shape):
@@ -68,7 +67,7 @@ def test_the_nearest_codes_are_those_of_brute_force(draw, n_bytes, k, n_queries)
     items, n_blocks = Codes(codes, 8 * codes.shape[1]).blocks(), -(-n_items // LANES)
     from_all = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     for first, last in ((0, n_blocks), (1, n_blocks - 1), (2, 3 + k // LANES)):
-        found = HammingDistance(queries).nearest(slice(0, n_queries), items, first, last, k)
+        found = Bits(Codes(queries, 8 * n_bytes)).scan(slice(0, n_queries), items, first, last, k)
         start = LANES * first
         expected = brute_force(from_all[:, start : LANES * last], k)
         assert_equal(found, (expected[0], start + expected[1], expected[2]))
@@ -80,7 +79,7 @@ def test_groups_of_queries_find_the_same(n_queries):
     codes, queries = random_codes(rng, (4096, 16)), random_codes(rng, (n_queries, 16))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     assert_equal(
-        nearest(HammingDistance(queries), Codes(codes, 8 * codes.shape[1]).blocks(), 20),
+        Bits(Codes(queries, 8 * codes.shape[1])).nearest(Codes(codes, 8 * codes.shape[1]).blocks(), 20),
         brute_force(distances, 20),
     )
 
@@ -92,14 +91,15 @@ def test_holes_are_no_items(n_queries):
     is_hole = rng.random(2000) < np.repeat(rng.random(20), 100)
     is_hole[300:700] = True  # also whole blocks
     items = Codes(codes, 8 * codes.shape[1]).blocks().without(np.flatnonzero(is_hole))
+    asked = Bits(Codes(queries, 8 * codes.shape[1]))
     distances = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     expected = brute_force(np.where(is_hole, 100, distances), 30)
-    assert_equal(nearest(HammingDistance(queries), items, 30), expected)
-    found, places = radius_search(HammingDistance(queries), items, 5)
+    assert_equal(asked.nearest(items, 30), expected)
+    found, places = asked.within(items, 5)
     for query in range(n_queries):
         np.testing.assert_array_equal(places[query], np.flatnonzero((distances[query] <= 5) & ~is_hole))
         np.testing.assert_array_equal(found[query], distances[query][places[query]])
-    everything = nearest(HammingDistance(queries), items, items.n_items + 3)  # more than there are
+    everything = asked.nearest(items, items.n_items + 3)  # more than there are
     assert np.isinf(everything.distances[:, -3:]).all()
     np.testing.assert_array_equal(
         np.sort(everything.indices[:, :-3]), np.tile(np.flatnonzero(~is_hole), (n_queries, 1))
@@ -132,7 +132,7 @@ def check_tables(search, distances, items, is_item, k, n_shards=1):
     for first, last in pairwise(np.linspace(0, len(items.masks), n_shards + 1).astype(int)):
         places = np.flatnonzero(is_item[: last * LANES])
         places = places[places >= first * LANES]
-        found = search.nearest(everything, items, first, last, k)
+        found = search.scan(everything, items, first, last, k)
         n = min(k, len(places))
         assert np.isinf(found.distances[:, n:]).all()
         if n:
@@ -168,7 +168,7 @@ def test_sums_over_bits_equal_brute_force(kind, n_items, nbits, k, n_queries):
     bits = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8)
     bits[rng.random(n_items) < 0.3] = bits[0]  # ties
     zeros, ones = random_terms(kind, rng, (n_queries, nbits))
-    search = TableDistance(zeros, ones, np.ones((n_queries, 1)))
+    search = Sums(zeros, ones, np.ones((n_queries, 1)))
     for share in (0.0, 0.4):
         items, is_item = with_holes(rng, bits, share)
         check_tables(search, all_sums(zeros, ones, bits), items, is_item, k, 1 + (share > 0))
@@ -186,7 +186,7 @@ def test_samples_of_the_nearest_or_of_the_farthest_items_change_nothing(kind, ar
     places = np.argsort(~is_sampled, kind="stable")
     bits[places] = bits[np.argsort(first_query if are_near else -first_query)]
     items, is_item = with_holes(rng, bits, 0.0)
-    search = TableDistance(zeros, ones, np.ones((3, 1)))
+    search = Sums(zeros, ones, np.ones((3, 1)))
     check_tables(search, all_sums(zeros, ones, bits), items, is_item, 300)
 
 
@@ -201,7 +201,7 @@ def test_sums_over_any_number_of_bits_equal_brute_force(nbits):
     if nbits % 3 == 0:  # a bit may add more when it is 0, also where both add
         zeros, ones = zeros.astype(np.int64) - 7, ones.astype(np.int64) * rng.integers(-2, 3, nbits)
     items, is_item = with_holes(rng, bits, 0.2)
-    search = TableDistance(zeros, ones, np.ones((3, 1)))
+    search = Sums(zeros, ones, np.ones((3, 1)))
     for k in (1, n_items // 9 + 1, n_items):
         check_tables(search, all_sums(zeros, ones, bits), items, is_item, k, 1 + nbits % 2)
 
@@ -223,7 +223,7 @@ def test_estimates_equal_brute_force(metric, n_items, nbits, k, n_queries, norm)
     slopes *= 2 if metric == "euclidean" else 1
     offsets = {"cosine": 0.5, "inner": 0, "euclidean": 1}[metric] * factors[:, 0].astype(float) ** 2
     distances = constants[:, None] + offsets + slopes * (all_sums(values, -values, bits) * units)
-    search = EstimatedDistance(TableDistance(values, -values, units), Estimates(factors, metric, constants))
+    search = Real(values * units, Estimates(factors, metric, constants))
     for share in (0.0, 0.4):
         items, is_item = with_holes(rng, bits, share)
         check_tables(search, distances, items, is_item, k, 1 + (share > 0))

@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, Relevance
 from skhash.codes import Codes, hamming_distances, pack
+from skhash.codes.count_kernels import PLANE_ITEMS
+from skhash.codes.queries import SHORT_ITEMS, SHORT_PAIRS
 from skhash.metrics import (
     average_precision,
     histogram_from_distances,
@@ -18,8 +20,7 @@ from skhash.metrics import (
     precision,
     relevance_histogram,
 )
-from skhash.metrics._kernels import PLANE_ITEMS
-from skhash.metrics.histogram import SHORT_ITEMS, SHORT_PAIRS, concatenate, count_histograms
+from skhash.metrics.histogram import concatenate, count_histograms
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
 

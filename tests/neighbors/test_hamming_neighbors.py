@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skhash import ITQHasher, LSHHasher, StructHashHasher, TALRHasher
 from skhash.codes import hamming_distances, pack
+from skhash.codes import queries as kinds
 from skhash.metrics import RetrievalScorer
-from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors, search
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
 from skhash.persistence import load, save
 
 ITQ = ITQHasher(16, random_state=0)
@@ -73,10 +74,10 @@ def test_equals_brute_force(n, nbits, k, n_random):
 def test_the_first_search_of_a_process_equals_brute_force(n, nbits, k, n_random, monkeypatch):
     items, queries = bits_of(n, nbits, n_random=n_random), bits_of(40, nbits, 1, n_random)
     index, expected = HammingNeighbors().fit(items), brute_force(hamming_distances(queries, items), k)
-    monkeypatch.setattr(search, "_has_searched", False)
+    monkeypatch.setattr(kinds, "_has_searched", False)
     monkeypatch.delitem(sys.modules, "numba", raising=False)
     assert_same(index.kneighbors(queries, k, return_ties=True), expected)
-    monkeypatch.setattr(search, "_nearest_by_numpy", None)  # later searches do not use it
+    monkeypatch.setattr(kinds, "_nearest_by_numpy", None)  # later searches do not use it
     assert_same(index.kneighbors(queries, k, return_ties=True), expected)
 
 

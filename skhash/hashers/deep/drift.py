@@ -24,7 +24,7 @@ from skhash._ids import as_ids
 from skhash._validation import Array, evenly_spaced
 from skhash.codes import threshold, unpack
 from skhash.codes.codes import Codes, check_packed
-from skhash.codes.distances import terms_of_items
+from skhash.codes.queries import terms_of_items
 from skhash.encoding import binarize_and_pack, map_batches
 
 N_CODES = 4096  # largest number of codes that a fit keeps

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from skhash.codes.distances import terms_of_items
+from skhash.codes.queries import terms_of_items
 from skhash.engine import Encoder
 from skhash.engine.data import unit_of
 from skhash.engine.layers import Smoothing

@@ -1,0 +1,688 @@
+"""Three kinds of queries, each of which searches codes and counts them: one scan with two ends.
+
+    Bits            number of bits that differ
+    Weighted        sum of the weights of these bits, quantized to integers once
+    Real            -<q, s> for the signs s of a code, with q rounded to 30 bits; with factors of the items, the
+                    estimate of the distance of the vectors that it gives
+
+    nearest         the k nearest items of each query, with ties
+    within          all items up to a distance
+    count           the numbers of items at each distance, by level: what a relevance histogram holds
+
+All sums are of integers: equal distances are equal, and shards merge exactly. A search takes queries in groups and
+items in shards, a count queries in chunks. Counts come from the kernels, or by sorting. Each pair of distinct targets
+is compared once, and equal codes are merged where this is faster. `benchmarks/search.py` and `benchmarks/histogram.py`
+time these choices.
+"""
+
+import copy
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from skhash._threads import free_threads, run_in_slices
+from skhash.codes.bits import memory_chunks, quantize_weights
+from skhash.codes.blocks import LANES, CodeBlocks, masks_of, read_only
+from skhash.codes.codes import Codes
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.integer[Any]]
+
+FEW = 1000  # codes that numpy copies as fast as a compiled kernel
+MIN_SAMPLED = 64  # neighbors from which a sample saves time
+SAMPLE, SAMPLED_BLOCKS = 32, 16  # one block of so many is in a sample, and the least number of them
+QUERY_GROUP = 128  # queries that share a reading of the database
+MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
+MIN_SHARD = 2**23  # least bytes of codes per thread, once for each query: to start threads takes as long as half of it
+FEW_BYTES = 2**23  # of codes that numpy compares in less time than the loading of compiled kernels takes
+MANY = 100  # queries from which sorting the database is faster
+LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
+LONG = 64  # items per group from which a scan group by group is faster
+SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
+PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
+SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
+
+_SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
+_NO_FACTORS = read_only(np.empty((0, 2), np.float32))
+
+_has_searched = False  # this process, by Hamming distance
+
+
+class Neighbors(NamedTuple):
+    """Nearest items of queries, of shape (n_queries, k); of equal distances the lowest index comes first."""
+
+    distances: npt.NDArray[Any]
+    indices: npt.NDArray[np.int64]
+    n_ties: npt.NDArray[np.int64]  #: number of database items at the distance of the last neighbor, (n_queries,)
+
+
+class Estimates(NamedTuple):
+    """Terms of estimated distances: ``constant(q) + offset(x) - slope(x) * score(q, x)``, see `terms_of_items`."""
+
+    factors: npt.NDArray[np.float32]  #: norm, and inner product with the code, of the items, of shape (n_items, 2)
+    metric: str
+    constants: npt.NDArray[np.float64]  #: of shape (n_queries,)
+
+    def at(self, places: npt.NDArray[np.int64]) -> "Estimates":
+        """Terms of the items at some places."""
+        return self._replace(factors=self.factors[places])
+
+
+class PairLevels(Protocol):
+    """Levels of all pairs of queries and items, by groups of equal targets."""
+
+    exclude_self: bool
+    n_groups: int
+
+    @property
+    def database_group(self) -> Integers:
+        """Group of each item."""
+        ...
+
+    def table(self, queries: slice) -> tuple[Integers, Integers, npt.NDArray[Any]]:
+        """Level indices of a slice of queries (n_query_groups, n_groups), the row of each query, and the levels."""
+        ...
+
+
+class Queries(ABC):
+    """Queries whose distances from codes are integers; `units` scales those of each query to real distances."""
+
+    n_queries: int
+    units: npt.NDArray[np.float64]  #: of shape (n_queries, 1)
+
+    @abstractmethod
+    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """Neighbors of some queries among the items of the blocks from `first` to `last`; their indices are places.
+
+        If there are fewer items than k, the last distances are infinite.
+        """
+
+    @abstractmethod
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Distances of some queries from the items in each row of `places`, or in a single row for all of them."""
+
+    @abstractmethod
+    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+        """Function that returns the arrays of a relevance histogram of a slice of queries."""
+
+    def at(self, places: npt.NDArray[np.int64]) -> "Queries":
+        """These queries for the items at some places alone."""
+        return self
+
+    def nearest(self, items: CodeBlocks, k: int, places: npt.NDArray[np.int64] | None = None) -> Neighbors:
+        """The k nearest items of every query, of those at some places, with integer distances and ties."""
+        if places is not None:
+            queries, items, copied = self._among(items, places)
+            found = queries.nearest(items, k)
+            return found if copied is None else found._replace(indices=copied[found.indices])
+        n_blocks = len(items.masks)
+        size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
+        n_groups, n_shards = -(-self.n_queries // size), items.blocks.nbytes * self.n_queries // MIN_SHARD
+        if n_groups > 1 or n_shards > 1:
+            n_shards = max(1, min(free_threads() // n_groups, n_shards, n_blocks // (k // LANES + 1)))
+        if n_groups == 1 and n_shards <= 1:
+            return self.scan(slice(0, self.n_queries), items, 0, n_blocks, k)
+        groups = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
+        bounds = np.linspace(0, n_blocks, n_shards + 1).astype(np.int64)
+        tasks = [(group, shard) for group in groups for shard in pairwise(bounds)]
+        found_by: dict[int, Neighbors] = {}
+
+        def search(chosen: slice) -> None:
+            for task in range(chosen.start, chosen.stop):
+                group, (first, last) = tasks[task]
+                found_by[task] = self.scan(group, items, first, last, k)
+
+        run_in_slices(search, len(tasks))
+        parts = [[found_by[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
+        merged = [_merge_with_ties(shards, k) for shards in parts]
+        return Neighbors(*(np.concatenate(arrays) for arrays in zip(*merged, strict=True)))
+
+    def within(
+        self, items: CodeBlocks, radius: float, places: npt.NDArray[np.int64] | None = None
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
+        """Distances and places of all items, of those at some places, up to a real distance, ascending by place."""
+        if places is not None:
+            queries, items, copied = self._among(items, places)
+            found = queries.within(items, radius)
+            return found if copied is None else (found[0], [copied[at] for at in found[1]])
+        distances: list[Any] = [None] * self.n_queries
+        of_items: list[Any] = [None] * self.n_queries
+
+        def search(chosen: slice) -> None:
+            for query in range(chosen.start, chosen.stop):
+                distances[query], of_items[query] = self._within(query, items, radius)
+
+        run_in_slices(search, self.n_queries)
+        return distances, of_items
+
+    def _within(
+        self, query: int, items: CodeBlocks, radius: float
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Distances and places of all items up to a real distance from one query."""
+        places, part = items.places(), slice(query, query + 1)
+        chunks = [self.to_items(part, items, places[None, chunk])[0] for chunk in memory_chunks(len(places), 64)]
+        real = np.concatenate(chunks) * self.units[query]
+        return real[real <= radius], places[real <= radius]
+
+    def _among(
+        self, items: CodeBlocks, places: npt.NDArray[np.int64]
+    ) -> tuple["Queries", CodeBlocks, npt.NDArray[np.int64] | None]:
+        """Queries and codes for the items at some places, and these places if the codes are copies of few.
+
+        A scan skips blocks without a chosen item. To copy the codes takes as long as one query does where one item in
+        64 is chosen, so that few blocks are skipped (benchmarks/search.py). The copy of more pays off for many queries.
+        """
+        if 8 * LANES * len(places) > items.n_places * max(8, self.n_queries):
+            return self, items.among(places), None
+        return self.at(places), _copied(items, places), places
+
+
+class Bits(Queries):
+    """Number of bits that differ from the codes of the queries."""
+
+    def __init__(self, codes: Codes) -> None:
+        self.codes, self.n_queries = codes, len(codes)
+
+    @property
+    def units(self) -> npt.NDArray[np.float64]:  # type: ignore[override]
+        """See :class:`Queries`."""
+        return np.ones((self.n_queries, 1))
+
+    def nearest(self, items: CodeBlocks, k: int, places: npt.NDArray[np.int64] | None = None) -> Neighbors:
+        """See :class:`Queries`. A process that asks once, such as a command, does not wait for numba."""
+        global _has_searched
+        if not _has_searched:
+            _has_searched = True
+            if places is None and "numba" not in sys.modules and self.n_queries * items.blocks.nbytes <= FEW_BYTES:
+                return _nearest_by_numpy(self.codes, items, k)
+        return super().nearest(items, k, places)
+
+    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Queries`."""
+        from skhash.codes import hamming_kernels as kernels
+
+        queries = read_only(self.codes.rows[part])
+        n_queries, n_bytes = queries.shape
+        width = kernels.lane_bits(n_bytes)
+        if n_queries >= kernels.MIN_PLANE_QUERIES and n_bytes <= kernels.MAX_PLANE_BYTES:
+            nearest = kernels.nearest_codes_by_planes(width, int(8 * n_bytes + 1).bit_length())
+        else:
+            nearest = kernels.nearest_codes(width)
+        distances, places = np.empty((n_queries, k)), np.empty((n_queries, k), np.int64)
+        n_ties = np.empty(n_queries, np.int64)
+        nearest(queries, items.blocks, items.masks, first, last, k, distances, places, n_ties)
+        return Neighbors(distances, places, n_ties)
+
+    def _within(
+        self, query: int, items: CodeBlocks, radius: float
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Distances and places of all items up to a radius from one query."""
+        from skhash.codes import hamming_kernels as kernels
+
+        code, bound, size = read_only(self.codes.rows[query]), int(min(radius, 8 * items.n_bytes)), 1024
+        search = kernels.codes_within(kernels.lane_bits(items.n_bytes))
+        while True:
+            distances, places = np.empty(size), np.empty(size, np.int64)
+            found = search(code, items.blocks, items.masks, bound, distances, places)
+            if found <= size:
+                return distances[:found], places[:found]
+            size = found
+
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """See :class:`Queries`."""
+        differing = items.rows(places) ^ self.codes.rows[part][:, None]
+        distances: npt.NDArray[Any] = np.bitwise_count(differing).sum(axis=-1, dtype=np.int32)
+        return distances
+
+    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+        """See :class:`Queries`; dense counts."""
+        return _CountBits(self.codes, database, pairs)
+
+
+class Sums(Queries):
+    """Sum over the bits of a code of what a bit of 0 and a bit of 1 adds, both integers of shape (n_queries, nbits)."""
+
+    def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
+        self.zeros, self.ones, self.units, self.n_queries = zeros, ones, units, len(zeros)
+
+    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Queries`."""
+        tables = self.tables(part)
+        none = np.empty(len(tables))
+        return _nearest_by_tables(tables, (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k)
+
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """See :class:`Queries`."""
+        from skhash.codes._table_kernels import table_distances
+
+        tables = self.tables(part)
+        distances = np.empty((len(tables), places.shape[1]), np.int64)
+        table_distances(tables, items.blocks, read_only(places), distances)
+        return distances
+
+    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+        """See :class:`Queries`; ragged counts."""
+        return _CountSums(self, database, pairs)
+
+    def tables(self, part: slice) -> npt.NDArray[np.int64]:
+        """What each value of each half byte of a code adds, of shape (n, 2 * n_bytes, 16)."""
+        from skhash.codes.bit_kernels import half_byte_tables
+
+        tables: npt.NDArray[np.int64] = half_byte_tables(self.zeros[part], self.ones[part])
+        return tables
+
+
+class Weighted(Sums):
+    """Sum of the weights of the bits that differ from the codes of the queries."""
+
+    def __init__(self, codes: Codes, bit_weights: npt.ArrayLike) -> None:
+        bits = codes.bits()
+        self.codes = codes
+        self.weights, self.unit = quantize_weights(bit_weights, codes.nbits)
+        ones = self.weights * (1 - bits.astype(np.int64))
+        super().__init__(self.weights * bits, ones, np.full((len(bits), 1), self.unit))
+
+    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+        """See :class:`Queries`; ragged counts, of one tie per distance."""
+        return _CountWeighted(self, database, pairs)
+
+
+class Real(Sums):
+    """Minus the inner product of real queries and the signs of a code, or the distance with these `estimates`."""
+
+    def __init__(self, activations: npt.NDArray[np.floating], estimates: Estimates | None = None) -> None:
+        values = np.asarray(activations, dtype=np.float64)
+        largest = np.abs(values).sum(axis=1, keepdims=True)
+        self.score_units = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 30)  # sums stay below 2**31
+        whole = np.rint(values / self.score_units).astype(np.int32)
+        self.estimates = estimates
+        super().__init__(whole, -whole, self.score_units if estimates is None else np.ones((len(values), 1)))
+
+    def at(self, places: npt.NDArray[np.int64]) -> "Real":
+        """See :class:`Queries`."""
+        if self.estimates is None:
+            return self
+        queries = copy.copy(self)
+        queries.estimates = self.estimates._replace(factors=self.estimates.factors[places])
+        return queries
+
+    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Queries`."""
+        if self.estimates is None:
+            return super().scan(part, items, first, last, k)
+        factors, metric, constants = self.estimates
+        estimates = read_only(factors), *_SHARES[metric], constants[part], self.score_units[part, 0].copy()
+        return _nearest_by_tables(self.tables(part), estimates, items, first, last, k)
+
+    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """See :class:`Queries`."""
+        sums = super().to_items(part, items, places)
+        if self.estimates is None:
+            return sums
+        factors, metric, constants = self.estimates
+        slopes, offsets = terms_of_items(factors[places], metric)
+        distances: npt.NDArray[Any] = constants[part, None] + offsets + slopes * (sums * self.score_units[part])
+        return distances
+
+    def count(
+        self, database: Codes, pairs: PairLevels, by_code: Bits | None = None, n_first: int | None = None
+    ) -> Callable[[slice], tuple[Any, ...]]:
+        """See :class:`Queries`; ragged counts. `by_code` queries choose the first items, which alone are ordered."""
+        return _CountSums(self, database, pairs, by_code, n_first)
+
+
+# --- searches
+
+
+def terms_of_items(
+    factors: npt.NDArray[np.floating], metric: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Slopes and offsets of estimated distances, from factors of shape (..., 2)."""
+    norms, along = np.moveaxis(factors.astype(np.float64), -1, 0)
+    slopes = np.divide(norms**2, along, out=np.zeros(norms.shape), where=along > 0)
+    of_score, of_norm = _SHARES[metric]
+    return of_score * slopes, of_norm * norms**2
+
+
+def _copied(items: CodeBlocks, places: npt.NDArray[np.int64]) -> CodeBlocks:
+    """Codes of the items at some places, without holes."""
+    if len(places) < FEW:
+        return CodeBlocks.from_rows(items.rows(places), items.nbits)
+    from skhash.codes.hamming_kernels import copy_codes
+
+    masks = masks_of(len(places))
+    blocks = np.zeros((len(masks), *items.blocks.shape[1:]), np.uint8)
+    copy_codes(items.blocks, read_only(places), blocks)
+    return CodeBlocks(blocks, masks, items.nbits, len(places), len(places))
+
+
+def without_self(
+    found: Neighbors, own_places: npt.NDArray[np.int64], were_searched: npt.NDArray[np.bool_] | None = None
+) -> Neighbors:
+    """Neighbors of items at some places, with each item removed from its own list, or the last one of a list.
+
+    `were_searched` tells which of these items are among those that were searched; None is all.
+    """
+    n, k = found.indices.shape
+    is_self = found.indices == own_places[:, None]
+    is_self[:, -1] |= ~is_self.any(axis=1)  # after many equal items the item itself is not in its list
+    n_ties = found.n_ties - (found.distances[:, -1] == 0)
+    if were_searched is not None:
+        before, last = found.distances[:, :-1], found.distances[:, -1]
+        listed = (before == before[:, -1:]).sum(axis=1)
+        n_ties = np.where(were_searched, n_ties, np.where(before[:, -1] == last, found.n_ties, listed))
+    return Neighbors(found.distances[~is_self].reshape(n, k - 1), found.indices[~is_self].reshape(n, k - 1), n_ties)
+
+
+def _nearest_by_tables(
+    tables: npt.NDArray[np.int64], estimates: tuple[Any, ...], items: CodeBlocks, first: int, last: int, k: int
+) -> Neighbors:
+    """Nearest items of all queries. A search for many begins with bounds that the nearest items of a sample give."""
+    bounds = np.full(len(tables), np.inf)
+    if k >= MIN_SAMPLED and last - first >= SAMPLED_BLOCKS * SAMPLE:
+        mean = k / SAMPLE  # of the number of the k nearest items that are in a sample
+        n_nearest = math.ceil(mean + 3 * mean**0.5 + 3)
+        sampled = _scan(tables, estimates, items, range(first, last, SAMPLE), n_nearest, bounds)
+        bounds = np.nextafter(sampled.distances[:, -1], np.inf)  # with the items at this distance
+    found = _scan(tables, estimates, items, range(first, last), k, bounds)
+    if len(short := np.flatnonzero((found.distances[:, -1] == np.inf) & (bounds < np.inf))):
+        shares, of_queries = estimates[:3], estimates[3:]
+        again = *shares, *(values[short] for values in of_queries)
+        without = _scan(tables[short], again, items, range(first, last), k, np.full(len(short), np.inf))
+        for values, right in zip(found, without, strict=True):
+            values[short] = right
+    return found
+
+
+def _scan(
+    tables: npt.NDArray[np.int64],
+    estimates: tuple[Any, ...],
+    items: CodeBlocks,
+    blocks: range,
+    k: int,
+    bounds: npt.NDArray[np.float64],
+) -> Neighbors:
+    """Nearest items of some blocks, below the bounds of the queries, as `_table_kernels` describes the arrays."""
+    from skhash.codes._table_kernels import SPARE, nearest_by_tables
+
+    n_queries, size = len(tables), 2 * k + SPARE
+    states, scanned = np.zeros((n_queries, 2), np.int64), (blocks.start, blocks.stop, blocks.step)
+    distances, places = np.empty((n_queries, size)), np.empty((n_queries, size), np.int64)
+    found = bounds.copy(), distances, places, states
+    nearest_by_tables(tables, estimates, items.blocks, items.masks, *scanned, k, *found)
+    order = np.argsort(distances[:, :k], axis=1, kind="stable")  # equal distances keep their order
+    rows = np.arange(n_queries)[:, None]
+    return Neighbors(distances[rows, order], places[rows, order], states[:, 1])
+
+
+def _nearest_by_numpy(queries: Codes, items: CodeBlocks, k: int) -> Neighbors:
+    """Nearest items by Hamming distance, without compiled kernels."""
+    places, differing = items.places(), items.words() ^ queries.words()[:, None]
+    distances = np.bitwise_count(differing).sum(axis=-1, dtype=np.float64)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    nearest = np.take_along_axis(distances, order, axis=1)
+    return Neighbors(nearest, places[order], (distances == nearest[:, -1:]).sum(axis=1))
+
+
+def _merge_with_ties(shards: list[Neighbors], k: int) -> Neighbors:
+    """Nearest items of all shards, which ascend by place, with the number of items that tie with the last one."""
+    if len(shards) == 1:
+        return shards[0]
+    every = np.concatenate([shard.distances for shard in shards], axis=1)
+    order = np.argsort(every, axis=1, kind="stable")[:, :k]  # of equal distances the first shard comes first
+    distances = np.take_along_axis(every, order, axis=1)
+    places = np.take_along_axis(np.concatenate([shard.indices for shard in shards], axis=1), order, axis=1)
+    n_ties = np.zeros(len(distances), dtype=np.int64)
+    for shard in shards:
+        listed = (shard.distances == distances[:, -1:]).sum(axis=1)
+        n_ties += np.where(shard.distances[:, -1] == distances[:, -1], shard.n_ties, listed)
+    return Neighbors(distances, places, n_ties)
+
+
+# --- counts
+
+
+class _CountBits:
+    """Dense histograms of queries by Hamming distance."""
+
+    def __init__(self, query_codes: Codes, database_codes: Codes, pairs: PairLevels) -> None:
+        from skhash.codes import count_kernels
+
+        queries, database, nbits = query_codes.words(), database_codes.words(), query_codes.nbits
+        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
+        words, group, multiplicity = _merge_equal(database.T, pairs.database_group, len(queries))
+        self.n_words, self.n_items = words.shape
+        self.is_merged, n_per_group = self.n_items < len(database), self.n_items / pairs.n_groups
+        self.is_grouped = len(queries) >= MANY and n_per_group >= LONG
+        self.by_planes = (
+            self.is_grouped
+            and not self.is_merged
+            and count_kernels.SHORT_BITS < nbits <= count_kernels.MAX_PLANE_BITS
+            and n_per_group >= 2 * count_kernels.PLANE_ITEMS
+        )
+        self.items: tuple[npt.NDArray[Any], ...]  # as the kernels take them
+        if self.by_planes:
+            self.items = count_kernels.blocks_by_group(database.view(np.uint8), group, pairs.n_groups, -(-nbits // 8))
+        elif self.is_grouped:  # in the order of their targets, with the bounds of the targets
+            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+            if not self.is_merged:
+                places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
+                count_kernels.sort_by_group(database, group, places, words)
+            self.items = words, multiplicity, bounds
+        else:
+            self.items = np.ascontiguousarray(words), multiplicity, group.astype(np.uint32)
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Counts and levels of a slice of queries."""
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, places, repeats = self.queries[chunk], query_group, None
+        kernel, min_size = self._kernel(len(queries))
+        if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
+            first, repeats = _distinct_queries(queries, places)
+            queries, places = queries[first], places[first]
+        counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
+
+        def count(part: slice) -> None:
+            kernel(queries[part], *self.items, table, places[part], counts[part])
+
+        run_in_slices(count, len(places), min_size=min_size)
+        counts = counts if repeats is None else counts[repeats]
+        if self.pairs.exclude_self:
+            own = table[query_group, self.pairs.database_group[chunk]]
+            subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
+        return counts, levels
+
+    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
+        """Fastest kernel, and the smallest number of queries that a thread takes."""
+        from skhash.codes import count_kernels
+
+        if not self.is_grouped:
+            return count_kernels.hamming_histogram, 1
+        if self.by_planes:
+            return count_kernels.grouped_planes, PLANE_QUERIES
+        is_short = self.nbits <= count_kernels.SHORT_BITS and self.n_items >= SHORT_ITEMS
+        if is_short and n_queries * self.n_items >= SHORT_PAIRS:
+            return count_kernels.short_histogram, SHORT_QUERIES
+        return (count_kernels.grouped_words if self.n_words == 1 else count_kernels.grouped_histogram), 1
+
+
+def subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:
+    """Remove each query, which differs from its own item in the bits of `differing`, from its counts."""
+    distance = np.bitwise_count(differing).sum(axis=1, dtype=np.int64)
+    counts[np.arange(len(level)), distance, level] -= 1
+
+
+def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:
+    """Codes, groups and multiplicities, with items of equal code and target merged if this halves the scan."""
+    n_items = words.shape[1]
+    unmerged = words, group, np.ones(n_items, dtype=np.int64)
+    sample = slice(None, None, -(-n_items // 16_384))  # a sample of the items
+    if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
+        return unmerged
+    keys, code_bits = _keys(words, group)
+    if code_bits is None:
+        if _share_of_distinct(keys) > 0.5:
+            return unmerged
+        order = np.lexsort((*words, group))
+        rows = np.vstack([words, group.astype(np.uint64)])[:, order]
+    else:
+        keys.sort()
+        rows = keys[None]
+    begins = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
+    if len(begins) > n_items / 2:
+        return unmerged
+    rows = rows[:, begins]
+    if code_bits is not None:
+        rows = np.vstack([rows & np.uint64(2**code_bits - 1), rows >> np.uint64(code_bits)])
+    return np.ascontiguousarray(rows[:-1]), rows[-1].astype(np.int64), np.diff(begins, append=n_items)
+
+
+def _distinct_queries(words: Words, group: Integers) -> tuple[Integers, Integers]:
+    """Indices of the queries with distinct code and target, and for each query the index of its equal among them."""
+    keys, code_bits = _keys(words.T, group)
+    everything = np.arange(len(group))
+    if code_bits is None:
+        return everything, everything
+    _, first, repeats = np.unique(keys, return_index=True, return_inverse=True)
+    return first, repeats
+
+
+def _keys(words: Words, group: Integers) -> tuple[npt.NDArray[np.unsignedinteger[Any]], int | None]:
+    """Integer of each code and group, ascending with both, and its bits of the code; hashes and None for long codes."""
+    code_bits, group_bits = int(words[0].max()).bit_length(), int(group.max()).bit_length()
+    if len(words) == 1 and code_bits + group_bits < 64:
+        dtype: Any = np.uint32 if code_bits + group_bits <= 32 else np.uint64  # small ones are sorted in half the time
+        return (group.astype(dtype) << dtype(code_bits)) | words[0].astype(dtype), code_bits
+    key = group.astype(np.uint64)
+    for row in words:
+        key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + row
+    return key, None
+
+
+def _share_of_distinct(keys: npt.NDArray[Any]) -> float:
+    """Share of distinct integers, which are sorted in place."""
+    keys.sort()
+    return (1 + int(np.count_nonzero(keys[1:] != keys[:-1]))) / len(keys)
+
+
+class _CountWeighted:
+    """Ragged histograms of queries by weighted Hamming distance."""
+
+    def __init__(self, queries: Weighted, database: Codes, pairs: PairLevels) -> None:
+        from skhash.codes.bit_kernels import byte_tables
+
+        self.pairs, weights = pairs, queries.weights[None]
+        self.queries, self.database = queries.codes.words().view(np.uint8), database.words().view(np.uint8)
+        self.table, self.unit = byte_tables(0 * weights, weights)[0], queries.unit
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Histogram of a slice of queries; an item is one integer of distance and level, and these are sorted."""
+        from skhash.codes import count_kernels
+
+        table, query_group, levels = self.pairs.table(chunk)
+        queries, n_items, is_without_self = self.queries[chunk], len(self.database), self.pairs.exclude_self
+        if len(levels) > 1 << LEVEL_BITS:
+            return self._count_levels(chunk)
+        n_queries, shift = len(query_group), (len(levels) - 1).bit_length()
+        own = np.arange(chunk.start, chunk.stop) if is_without_self else np.full(n_queries, -1)
+        keys = np.empty((n_queries, n_items - is_without_self), dtype=np.int64)
+        n_ties = np.empty(n_queries, dtype=np.int64)
+
+        def rank(part: slice) -> None:
+            of_items = self.database, self.table, own[part], self.pairs.database_group
+            count_kernels.distance_keys(queries[part], *of_items, table, query_group[part], shift, keys[part])
+            keys[part].sort(axis=1)
+            count_kernels.count_ties(keys[part], shift, n_ties[part])
+
+        run_in_slices(rank, n_queries)
+        indptr = np.concatenate([[0], np.cumsum(n_ties)])
+        small = n_items <= np.iinfo(np.int32).max
+        counts = np.zeros((indptr[-1], len(levels)), dtype=np.int32 if small else np.int64)
+        distances = np.empty(indptr[-1])
+
+        def fill(part: slice) -> None:
+            count_kernels.fill_ties(keys[part], shift, self.unit, indptr[part], counts, distances)
+
+        run_in_slices(fill, n_queries)
+        return counts, levels, distances, indptr
+
+    def _count_levels(self, chunk: slice) -> tuple[Any, ...]:
+        """Histogram of a slice of queries, with more levels than fit into the integers."""
+        from skhash.codes.bit_kernels import byte_table_distances
+
+        queries = self.queries[chunk]
+        distances = np.empty((len(queries), len(self.database)), dtype=np.int64)
+        given = read_only(self.database), self.table
+        run_in_slices(
+            lambda part: byte_table_distances(read_only(queries[part]), *given, distances[part]), len(queries)
+        )
+        return count_distances(distances * self.unit, chunk, self.pairs)
+
+
+class _CountSums:
+    """Ragged histograms of sums, which order all items, or the first ones by Hamming distance."""
+
+    def __init__(
+        self,
+        queries: "Sums",
+        database: Codes,
+        pairs: PairLevels,
+        by_code: Bits | None = None,
+        n_first: int | None = None,
+    ) -> None:
+        self.real, self.database, self.pairs, self.by_code = queries, database, pairs, by_code
+        self.everything = np.arange(len(database))[None]
+        # one more, since a query finds itself
+        self.n_first = len(database) if n_first is None or by_code is None else n_first + pairs.exclude_self
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Counts, levels, distances and `indptr` of a slice of queries."""
+        distances = np.empty((chunk.stop - chunk.start, len(self.database)))
+
+        def rank(part: slice) -> None:
+            distances[part] = self._distances(slice(chunk.start + part.start, chunk.start + part.stop))
+
+        run_in_slices(rank, len(distances))
+        return count_distances(distances, chunk, self.pairs)
+
+    def _distances(self, queries: slice) -> npt.NDArray[Any]:
+        """Distances of some queries from all items."""
+        real, blocks = self.real, self.database.blocks()
+        if self.n_first >= len(self.database) or self.by_code is None:
+            return np.asarray(real.to_items(queries, blocks, self.everything) * real.units[queries])
+        nearest = self.by_code.scan(queries, blocks, 0, len(blocks.masks), self.n_first)
+        own = np.arange(queries.start, queries.stop)
+        shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
+        first = real.to_items(queries, blocks, shortlist)
+        differing = self.database.words() ^ self.by_code.codes.words()[queries][:, None]
+        rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query
+        distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
+        np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
+        return np.asarray(distances)
+
+
+def count_distances(distances: npt.NDArray[Any], queries: slice, pairs: PairLevels) -> tuple[Any, ...]:
+    """Counts, levels, distances and `indptr` of a slice of queries, by distances of shape (n_queries, n_items)."""
+    table, query_group, levels = pairs.table(queries)
+    if pairs.exclude_self:
+        distances = distances.copy()
+        distances[np.arange(len(distances)), np.arange(queries.start, queries.stop)] = np.inf
+    level_index = table[query_group][:, pairs.database_group]
+    order = np.argsort(distances, axis=1)
+    distances = np.take_along_axis(distances, order, axis=1)
+    level_index = np.take_along_axis(level_index, order, axis=1)
+    kept = np.isfinite(distances)
+    begins = kept.copy()
+    begins[:, 1:] &= distances[:, 1:] != distances[:, :-1]
+    tie = np.cumsum(begins.ravel())[kept.ravel()] - 1
+    n_ties, n_levels = int(begins.sum()), len(levels)
+    cell = tie * n_levels + level_index[kept]
+    counts = np.bincount(cell, minlength=n_ties * n_levels).reshape(n_ties, n_levels)
+    indptr = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
+    return counts, levels, distances[begins], indptr
