@@ -22,7 +22,7 @@ import numpy as np
 from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.neighbors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
+from skhash.vectors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
 
 N_QUERIES = 4000
 N_VALIDATION = 1000

@@ -40,8 +40,8 @@ from skhash import EmbeddingHasher, ITQHasher
 from skhash._validation import evenly_spaced
 from skhash.codes import pack
 from skhash.comparison import mean_and_spread
-from skhash.hashers.deep import embedding
 from skhash.neighbors import HammingNeighbors
+from skhash.vectors import embedding
 
 #: set to its files, its metric, and its number of test queries per split
 SETS = {
@@ -217,11 +217,11 @@ def measure(name, nbits, split, n_items, method):
 
 def resolve(name, changes):
     """Settings of a fit: the changes that matter for this set, and the defaults."""
-    metric, rate = SETS[name][1], EmbeddingHasher._recipes["linear"][2] * embedding._QUERY_RATE
+    metric, rate = SETS[name][1], embedding._DEFAULTS["learning_rate"] * embedding._QUERY_RATE
     return {
         "temperature": changes.get("temperature", EmbeddingHasher(metric=metric).temperature),
         "learning_rate": round(changes.get("learning_rate", rate), 10),
-        "n_digits": changes.get(f"{metric}_digits", EmbeddingHasher._n_digits[metric]),
+        "n_digits": changes.get(f"{metric}_digits", embedding._N_DIGITS[metric]),
         "exponent": changes.get("exponent", embedding.EQUALIZED),
     }
 
@@ -235,13 +235,10 @@ def choose(name, nbits, n_items, changes):
     for result in read(CHOICE_PATH):
         if (cell | settings).items() <= result.items():
             return result | label
-    values = {"_n_digits": {SETS[name][1]: settings["n_digits"]}, "__doc__": EmbeddingHasher.__doc__}
-    options = {key: settings[key] for key in ("temperature", "learning_rate")}
-    hasher = type("Candidate", (EmbeddingHasher,), values)(
-        nbits, metric=SETS[name][1], random_state=0, store_database=False, **options
-    )
-    start = time.process_time()
-    with mock.patch.object(embedding, "EQUALIZED", settings["exponent"]):
+    metric, options = SETS[name][1], {key: settings[key] for key in ("temperature", "learning_rate")}
+    hasher = EmbeddingHasher(nbits, metric=metric, random_state=0, store_database=False, **options)
+    start, digits = time.process_time(), {metric: settings["n_digits"]}
+    with mock.patch.dict(embedding._N_DIGITS, digits), mock.patch.object(embedding, "EQUALIZED", settings["exponent"]):
         hasher.fit(items)
     seconds = round(time.process_time() - start, 1)
     bits, truth = hasher.project(items) >= 0, true_neighbors(items, queries)

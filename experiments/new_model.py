@@ -28,7 +28,7 @@ from sklearn.preprocessing import normalize
 
 from skhash import EmbeddingHasher
 from skhash.codes import signs
-from skhash.neighbors import QueryAdapter
+from skhash.vectors import QueryAdapter
 
 PATH = RESULTS / "new_model.json"
 KEYS = ("code", "method", "n_pairs", "seed")

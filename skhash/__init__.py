@@ -7,11 +7,11 @@ codes rank. ``import skhash`` is quick: torch, numba and cvxpy are imported at f
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skhash import hashers
-from skhash.registry import HASHERS
+from skhash.registry import HASHERS, import_class
 
 if TYPE_CHECKING:  # type checkers read imports, not the registry
     from skhash.hashers import *  # noqa: F403
+    from skhash.vectors.embedding import EmbeddingHasher as EmbeddingHasher
 
 __version__ = "0.1.0.dev0"
 _SUBMODULES = (
@@ -23,18 +23,20 @@ _SUBMODULES = (
     "displays",
     "exceptions",
     "features",
+    "hashers",
     "metrics",
     "neighbors",
     "persistence",
     "registry",
     "testing",
+    "vectors",
 )
 __all__ = [*HASHERS, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in HASHERS:
-        return getattr(hashers, name)
+        return import_class(HASHERS[name])
     if name in _SUBMODULES:
         return import_module(f"skhash.{name}")
     raise AttributeError(f"module 'skhash' has no attribute {name!r}")

@@ -149,6 +149,13 @@ def as_count(value: Any, name: str, what: str = "", *, least: int = 1, largest: 
     return int(value)
 
 
+def check_prefixes(prefixes: Any, most: int, bits: str) -> None:
+    """Raise ValueError unless numbers of first bits ascend below `most`, the number of `bits` of a code."""
+    are_ints = all(is_count(n) for n in prefixes)
+    if not are_ints or (np.diff([0, *prefixes, most]) <= 0).any():
+        raise ValueError(f"`prefixes` must be ascending numbers of bits below {most}, {bits}. Got {prefixes} instead.")
+
+
 def as_count_or_none(value: Any, name: str, **options: Any) -> int | None:
     """None, or the Python int of a parameter; see :func:`as_count`."""
     what = f"None or {options.pop('what', 'an int >= 1')}"

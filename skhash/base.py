@@ -129,8 +129,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _dtypes: list[Any] = [np.float64, np.float32]
     #: whether X may be sparse, which then stays sparse
     _takes_sparse = False
-    #: whether it makes codes of items, and not only of queries
-    _encodes_items = True
     #: private attributes that belong to a fitted hasher
     _fitted_private: tuple[str, ...] = ()
     _targets: Any  # of the training samples, while they are learned, for callbacks and checkpoints
@@ -606,7 +604,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Validated samples; `options` are passed to scikit-learn's validate_data."""
         check_kind(X, self, takes_sparse=self._takes_sparse)
         options["order"] = "C" if options.get("reset", True) else None  # the memory order changes rounding
-        return validate_data(self, X, dtype=self._dtypes, accept_sparse=self._takes_sparse and "csr", **options)
+        options = {"dtype": self._dtypes} | options
+        return validate_data(self, X, accept_sparse=self._takes_sparse and "csr", **options)
 
     def _validate_fit_data(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Any, Relevance | None]:
         """Validated samples, their targets, and the relevance of the samples to each other.

@@ -35,7 +35,7 @@ from skhash.engine.runtime import own_settings
 from skhash.features import PretrainedFeatures
 from skhash.functions import DenseFunction, LinearFunction
 from skhash.functions.network import NetworkFunction, NetworkModule
-from skhash.functions.reconstruction import N_SWEEPS, Reconstruction, ReconstructionFunction, changed_bits, signs_of
+from skhash.vectors.codes import N_SWEEPS, Reconstruction, ReconstructionFunction, changed_bits, signs_of
 
 __all__ = ["to_onnx"]
 
@@ -208,7 +208,7 @@ class _Outputs(nn.Module):
 
     def __init__(self, function: Any, queries: bool, dtype: torch.dtype) -> None:
         super().__init__()
-        self.queries, self.offset = queries, None
+        self.offset = None
         if isinstance(function, NetworkFunction):
             self.compute: Any = copy.deepcopy(function.module(torch.device("cpu")))
             self.offset = None if function.offset is None else torch.tensor(function.offset)
@@ -221,7 +221,7 @@ class _Outputs(nn.Module):
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         if isinstance(self.compute, NetworkModule):
             X = (X if self.offset is None else X - self.offset).float()
-            outputs: torch.Tensor = self.compute(X, self.queries)
+            outputs: torch.Tensor = self.compute(X)
             return outputs
         mapped: torch.Tensor = self.compute(X).float()
         return mapped
@@ -419,6 +419,10 @@ def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
         raise TypeError(
             "`model` must end in a deep hasher or in LSHHasher, PCAHasher, ITQHasher or ITQCCAHasher. "
             f"Got {type(hasher).__name__} instead: encode with skhash."
+        )
+    if not queries and not hasattr(hasher, "project"):
+        raise ValueError(
+            f"`queries` must be True for a {type(hasher).__name__}, which makes no codes. Got False instead."
         )
     if isinstance(function, ReconstructionFunction) and not queries:
         return _Codes(function)

@@ -45,7 +45,7 @@ class Method:
     name : str
         Name on the command line and in tables.
     path : str
-        Dotted path of the hasher class below ``skhash.hashers``.
+        Dotted path of the hasher class below ``skhash``.
     style : int
         Index of its color and marker in all plots, unique for each method.
     parameters : dict, default={}
@@ -84,7 +84,7 @@ class Method:
     @property
     def module(self) -> str:
         """Dotted path of the module of the class."""
-        return f"skhash.hashers.{self.path.rpartition('.')[0]}"
+        return f"skhash.{self.path.rpartition('.')[0]}"
 
     @property
     def class_name(self) -> str:
@@ -93,8 +93,8 @@ class Method:
 
     @property
     def family(self) -> str:
-        """Name of its family: "deep", "shallow" or "structhash"."""
-        return self.path.partition(".")[0]
+        """Name of its family: "deep", "shallow", "structhash" or "vectors"."""
+        return self.path.removeprefix("hashers.").partition(".")[0]
 
     @property
     def needs_labels(self) -> bool:
@@ -141,7 +141,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             "talr",
-            "deep.talr.TALRHasher",
+            "hashers.deep.talr.TALRHasher",
             style=0,
             variants=_TALR
             | {
@@ -162,7 +162,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "fastap",
-            "deep.talr.TALRHasher",
+            "hashers.deep.talr.TALRHasher",
             style=15,
             parameters={"objective": "fast_ap"},
             variants=_MLP,
@@ -172,7 +172,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "hashnet",
-            "deep.hashnet.HashNetHasher",
+            "hashers.deep.hashnet.HashNetHasher",
             style=2,
             variants=_MLP
             | _CONV
@@ -194,7 +194,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "mihash",
-            "deep.mihash.MIHashHasher",
+            "hashers.deep.mihash.MIHashHasher",
             style=10,
             variants=_MLP,
             search_space=_DEEP | {"alpha": LogUniform(3)},
@@ -203,7 +203,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dpsh",
-            "deep.dpsh.DPSHHasher",
+            "hashers.deep.dpsh.DPSHHasher",
             style=11,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -212,7 +212,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dhn",
-            "deep.dhn.DHNHasher",
+            "hashers.deep.dhn.DHNHasher",
             style=13,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -221,7 +221,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "greedyhash",
-            "deep.greedyhash.GreedyHashHasher",
+            "hashers.deep.greedyhash.GreedyHashHasher",
             style=14,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -231,7 +231,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "orthohash",
-            "deep.orthohash.OrthoHashHasher",
+            "hashers.deep.orthohash.OrthoHashHasher",
             style=23,
             variants=_MLP,
             search_space=_DEEP | {"scale": LogUniform(2), "margin": LogUniform(2)},
@@ -241,7 +241,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "csq",
-            "deep.csq.CSQHasher",
+            "hashers.deep.csq.CSQHasher",
             style=25,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -251,7 +251,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dtsh",
-            "deep.dtsh.DTSHHasher",
+            "hashers.deep.dtsh.DTSHHasher",
             style=12,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -260,7 +260,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "nsh",
-            "deep.nsh.NSHHasher",
+            "hashers.deep.nsh.NSHHasher",
             style=5,
             variants={
                 "": {},
@@ -286,7 +286,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "cibhash",
-            "deep.cibhash.CIBHashHasher",
+            "hashers.deep.cibhash.CIBHashHasher",
             style=19,
             search_space=_DEEP | {"temperature": LogUniform(3), "kl_weight": LogUniform(10)},
             learns_from="samples",
@@ -295,7 +295,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "tbh",
-            "deep.tbh.TBHHasher",
+            "hashers.deep.tbh.TBHHasher",
             style=20,
             search_space=_DEEP | {"adversarial_weight": LogUniform(10)},
             learns_from="samples",
@@ -304,7 +304,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "greedyhash-unsupervised",
-            "deep.greedyhash_unsupervised.UnsupervisedGreedyHashHasher",
+            "hashers.deep.greedyhash_unsupervised.UnsupervisedGreedyHashHasher",
             style=26,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -314,7 +314,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "bihalf",
-            "deep.bihalf.BiHalfHasher",
+            "hashers.deep.bihalf.BiHalfHasher",
             style=27,
             variants=_MLP,
             search_space=_QUANTIZED,
@@ -324,7 +324,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "embedding",
-            "deep.embedding.EmbeddingHasher",
+            "vectors.embedding.EmbeddingHasher",
             style=24,
             search_space={"learning_rate": LogUniform(5), "temperature": LogUniform(2)},
             learns_from="samples",
@@ -333,7 +333,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "structhash",
-            "structhash.structhash.StructHashHasher",
+            "hashers.structhash.structhash.StructHashHasher",
             style=4,
             variants={"": {}, PAPER: {"hash_function": "linear", "ridge": 0.0, "n_starts": 1}},
             search_space={"C": LogUniform(5), "gamma": LogUniform(3), "ridge": LogUniform(10, center=0.3)},
@@ -342,7 +342,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "cghash",
-            "structhash.cghash.CGHashHasher",
+            "hashers.structhash.cghash.CGHashHasher",
             style=22,
             search_space={"C": LogUniform(3), "gamma": LogUniform(3), "ridge": LogUniform(10, center=0.1)},
             paper="Li et al., ICML 2013",
@@ -350,7 +350,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "itq-cca",
-            "shallow.itq_cca.ITQCCAHasher",
+            "hashers.shallow.itq_cca.ITQCCAHasher",
             style=8,
             search_space={"ridge": LogUniform(100)},
             learns_from="labels",
@@ -359,7 +359,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "ksh",
-            "shallow.ksh.KSHHasher",
+            "hashers.shallow.ksh.KSHHasher",
             style=6,
             search_space={"max_samples": [1000, 2000], **_KERNEL, "ridge": LogUniform(10)},
             paper="Liu et al., CVPR 2012",
@@ -367,7 +367,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "sdh",
-            "shallow.sdh.SDHHasher",
+            "hashers.shallow.sdh.SDHHasher",
             style=7,
             search_space={
                 "code_weight": LogUniform(100),
@@ -381,7 +381,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "bre",
-            "shallow.bre.BREHasher",
+            "hashers.shallow.bre.BREHasher",
             style=21,
             search_space={"n_relevant": [5, 10], "n_irrelevant": [5, 10], **_KERNEL},
             paper="Kulis and Darrell, NIPS 2009",
@@ -389,7 +389,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "agh",
-            "shallow.agh.AGHHasher",
+            "hashers.shallow.agh.AGHHasher",
             style=16,
             search_space={
                 "n_layers": [1, 2],
@@ -403,7 +403,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "itq",
-            "shallow.itq.ITQHasher",
+            "hashers.shallow.itq.ITQHasher",
             style=1,
             learns_from="samples",
             paper="Gong and Lazebnik, CVPR 2011",
@@ -411,7 +411,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "pca",
-            "shallow.pca.PCAHasher",
+            "hashers.shallow.pca.PCAHasher",
             style=9,
             learns_from="samples",
             paper="Wang et al., CVPR 2010",
@@ -419,7 +419,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "spectral",
-            "shallow.spectral.SpectralHasher",
+            "hashers.shallow.spectral.SpectralHasher",
             style=17,
             learns_from="samples",
             paper="Weiss et al., NIPS 2008",
@@ -427,7 +427,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "spherical",
-            "shallow.spherical.SphericalHasher",
+            "hashers.shallow.spherical.SphericalHasher",
             style=18,
             search_space={"tol_mean": LogUniform(2), "tol_std": LogUniform(2)},
             learns_from="samples",
@@ -436,7 +436,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "lsh",
-            "shallow.lsh.LSHHasher",
+            "hashers.shallow.lsh.LSHHasher",
             style=3,
             learns_from="samples",
             paper="Charikar, STOC 2002",
@@ -569,20 +569,20 @@ HASHERS: dict[str, str] = dict(
 )
 
 #: classes of hashers that a file may hold
-SAVED: dict[str, str] = HASHERS | {"QueryAdapter": "skhash.neighbors.query_adapter.QueryAdapter"}
+SAVED: dict[str, str] = HASHERS | {"QueryAdapter": "skhash.vectors.adapter.QueryAdapter"}
 
 #: kinds of functions that a file may hold
 FUNCTIONS: dict[str, str] = {
     "LinearFunction": "skhash.functions.linear.LinearFunction",
     "DenseFunction": "skhash.functions.linear.DenseFunction",
     "NetworkFunction": "skhash.functions.network.NetworkFunction",
-    "QueryFunction": "skhash.functions.reconstruction.QueryFunction",
-    "ReconstructionFunction": "skhash.functions.reconstruction.ReconstructionFunction",
+    "QueryFunction": "skhash.vectors.codes.QueryFunction",
+    "ReconstructionFunction": "skhash.vectors.codes.ReconstructionFunction",
     "KernelFunction": "skhash.functions.kernel.KernelFunction",
     "SpectralFunction": "skhash.hashers.shallow.spectral.SpectralFunction",
     "SphericalFunction": "skhash.hashers.shallow.spherical.SphericalFunction",
     "AnchorGraphFunction": "skhash.hashers.shallow.agh.AnchorGraphFunction",
-    "AdapterFunction": "skhash.neighbors.query_adapter.AdapterFunction",
+    "AdapterFunction": "skhash.vectors.adapter.AdapterFunction",
     "StumpFunction": "skhash.hashers.structhash._columns.StumpFunction",
 }
 #: other classes whose objects a file may hold: indexes, affinities, and the first step of a Pipeline

@@ -72,9 +72,9 @@ def check_has_real_queries(estimator: Any) -> None:
 
 
 def check_encodes_items(estimator: Any) -> None:
-    """Raise ValueError if an estimator ends in a hasher of queries alone."""
+    """Raise ValueError if an estimator ends in one whose function has the fingerprint of another, for queries alone."""
     hasher = find_hasher(estimator)
-    if not getattr(hasher, "_encodes_items", True):
+    if hasattr(getattr(hasher, "function_", None), "fingerprint"):
         kind = type(getattr(hasher, "estimator", hasher))  # behind a FrozenEstimator
         raise ValueError(
             f"`hasher` must make codes of items. Got a {kind.__name__} instead, which makes queries alone: "

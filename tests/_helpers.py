@@ -36,6 +36,7 @@ from skhash.codes import Codes
 from skhash.datasets import PROTOCOLS
 from skhash.engine import Trainer
 from skhash.functions import ArrayFunction
+from skhash.registry import HASHERS
 
 # Options that make a hasher quick, for the hashers that have them.
 QUICK = {"nbits": 8, "n_epochs": 3, "batch_size": 64, "tol": 0.05, "random_state": 0}
@@ -51,9 +52,7 @@ def quick(name, **params):
     return Hasher(**{key: options[key] for key in inspect.signature(Hasher).parameters if key in options})
 
 
-every_hasher = pytest.mark.parametrize(
-    "make", [pytest.param(partial(quick, name), id=name) for name in skhash.hashers.__all__]
-)
+every_hasher = pytest.mark.parametrize("make", [pytest.param(partial(quick, name), id=name) for name in HASHERS])
 
 # Weighted bits that are quick to learn from a few digits
 structhash = partial(StructHashHasher, nbits=4, n_relevant=4, n_irrelevant=4, n_anchors=40, tol=0.01, random_state=0)

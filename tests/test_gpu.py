@@ -1,4 +1,4 @@
-"""What only a GPU can show: every deep hasher trains there, and its codes are those of the CPU.
+"""What only a GPU can show: every hasher of torch trains there, and its codes are those of the CPU.
 
 Without one these tests are skipped; ``pytest -m gpu`` runs them alone.
 """
@@ -19,7 +19,8 @@ DEVICE = "cuda"
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
 DEEP = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)]
-CASES = [(name, backbone) for name in DEEP for backbone in (None, "mlp")]
+CASES = [(name, {"backbone": backbone}) for name in DEEP for backbone in (None, "mlp")]
+CASES += [("EmbeddingHasher", options) for options in ({}, {"factors": True}, {"metric": "inner"})]
 
 
 def make(name, **options):
@@ -37,16 +38,16 @@ def clone_on(hasher, device):
     return moved
 
 
-@pytest.mark.parametrize(("name", "backbone"), CASES)
-def test_codes_are_those_of_the_cpu(digits, name, backbone):
-    hasher = make(name, backbone=backbone).fit(digits.X, digits.y)
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_codes_are_those_of_the_cpu(digits, name, options):
+    hasher = make(name, **options).fit(digits.X, digits.y)
     assert share_of_equal_bits(hasher, digits.X_query) > 0.999
     assert hasher.score(digits.X_query, digits.y_query) > 0.15
 
 
-@pytest.mark.parametrize(("name", "backbone"), CASES)
-def test_deterministic_codes(digits, name, backbone):
-    fits = [make(name, backbone=backbone, deterministic=True).fit(digits.X, digits.y) for _ in "12"]
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_deterministic_codes(digits, name, options):
+    fits = [make(name, **options, deterministic=True).fit(digits.X, digits.y) for _ in "12"]
     assert_array_equal(*(hasher.database_.codes.rows for hasher in fits))
 
 

@@ -151,8 +151,6 @@ def test_searches_of_all_kinds_are_exported(exported, tmp_path):
     many = EmbeddingHasher(192, n_epochs=1, hamming=False, random_state=0).fit(X[:600])
     for hasher, samples in ((few, X), (many, X[:400]), (many.prefix(50), X[:400])):  # many bits take many steps
         assert exported(hasher, tmp_path / "m.onnx", X=samples)
-    hasher = EmbeddingHasher(32, n_epochs=1, random_state=0).fit(IMAGES[:600])
-    assert exported(hasher, tmp_path / "m.onnx", X=IMAGES)
     hasher = EmbeddingHasher(32, metric="euclidean", n_epochs=1, random_state=0).fit(STAMPS)
     assert not exported(hasher, tmp_path / "m.onnx")
     assert exported(hasher, tmp_path / "m.onnx", dtype="float64")

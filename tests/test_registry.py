@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 
 from skhash.registry import AFFINITIES, FIRST_STEPS, FUNCTIONS, HASHERS, INDEXES, METHODS, import_class
 
-FAMILIES = {"deep", "shallow", "structhash"}
+FAMILIES = {"deep", "shallow", "structhash", "vectors"}
 
 
 @pytest.fixture(params=METHODS)

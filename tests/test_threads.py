@@ -12,18 +12,18 @@ from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-import skhash
 from skhash._threads import _loaded_libraries, _set_n_threads, one_thread, run_in_slices
 from skhash.neighbors import HammingNeighbors
+from skhash.registry import HASHERS
 
-SHALLOW = [name for name in skhash.hashers.__all__ if ".deep." not in skhash.registry.HASHERS[name]]
+SHALLOW = [name for name, path in HASHERS.items() if ".shallow." in path or ".structhash." in path]
 
 CODES_OF_ALL = """
 import hashlib, numpy as np, skhash, torch
 rng = np.random.default_rng(0)
 y = rng.integers(0, 5, 800)
 X = rng.standard_normal((5, 300))[y] + rng.standard_normal((800, 300))
-makers = {name: lambda name=name: getattr(skhash, name)(nbits=24) for name in skhash.hashers.__all__}
+makers = {name: lambda name=name: getattr(skhash, name)(nbits=24) for name in HASHERS}
 makers["TALR mlp"] = lambda: skhash.TALRHasher(24, backbone="mlp", random_state=0)
 makers["TALR itq"] = lambda: skhash.TALRHasher(24, init="itq", objective="ndcg", random_state=0)
 makers["conv"] = lambda: skhash.HashNetHasher(24, backbone="conv", random_state=0)
@@ -101,7 +101,7 @@ def test_scoring_works_in_other_processes_and_threads(where, tmp_path):
 @pytest.mark.slow
 def test_codes_do_not_depend_on_the_number_of_threads():
     codes = run_python(CODES_OF_ALL, n_threads=1)
-    assert len(codes.splitlines()) == len(skhash.hashers.__all__) + 4
+    assert len(codes.splitlines()) == len(HASHERS) + 4
     assert codes == run_python(CODES_OF_ALL, n_threads=2)
 
 

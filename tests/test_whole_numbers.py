@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from sklearn.base import clone
 
 import skhash
-from skhash import affinity, codes, comparison, datasets, displays, engine, hashers, metrics, neighbors, stores
+from skhash import affinity, codes, comparison, datasets, displays, engine, metrics, neighbors, stores, vectors
 from skhash._compat import Interval
 from skhash._validation import evenly_spaced
 from skhash.base import BaseHasher
@@ -23,6 +23,7 @@ from skhash.engine.runtime import seeded
 from skhash.features import PretrainedFeatures
 from skhash.hashers.deep import HistogramObjective
 from skhash.hashers.structhash._column_generation import ColumnGenerationHasher
+from skhash.registry import HASHERS
 
 #: types, and values whose double overflows the type; a type of more bits would need too much work in most places
 KINDS = {np.int8: 100, np.uint8: 200, np.int16: 100, np.uint16: 200, np.int32: 100, np.uint32: 200, np.uint64: 200}
@@ -62,7 +63,7 @@ def found(items, **params):
 
 def chosen(**options):
     simple = skhash.LSHHasher(random_state=0)
-    found = neighbors.choose_code(
+    found = vectors.choose_code(
         simple, X, **({"k": 3, "nbits": [12], "random_state": 0, "target_recall": 0.3} | options)
     )
     return found.nbits, found.candidates, found.recall
@@ -252,7 +253,6 @@ NOT_TESTED = {
         r"^Protocol\.(sizes|draw_query|draw_train) |Function\.(first|uses_threads) |^soft_metric k",
         r"^Array\.check ",
     ],
-    "refused, whatever it is": [r"^QueryAdapter\.prefix "],
     "passed on to what is tested": [
         r"^kneighbors |^(to|from)_\w+ nbits|\.(from_codes|from_results) nbits|\.from_estimator |^Metric\.parse k",
         r"^load_(nus_wide|ms_coco|imagenet100) |^HammingNeighborsTransformer",
@@ -310,10 +310,10 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", hashers.__all__)
+@pytest.mark.parametrize("name", HASHERS)
 @pytest.mark.parametrize("kind", [np.uint8, pytest.param(np.int8, marks=pytest.mark.slow)])
 def test_hashers_take_whole_numbers_of_numpy(name, kind):
-    Hasher = getattr(hashers, name)
+    Hasher = getattr(skhash, name)
     by_column = issubclass(Hasher, ColumnGenerationHasher)  # each bit takes long
     others = {"nbits": 2} if by_column else {"n_epochs": 2}
 

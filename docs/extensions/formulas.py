@@ -138,9 +138,9 @@ class AboutMethod(SphinxDirective):
         """Nodes of a list of fields."""
         from numpydoc.docscrape import ClassDoc
 
-        from skhash import hashers
+        import skhash
 
-        cls = getattr(hashers, self.arguments[0])
+        cls = getattr(skhash, self.arguments[0])
         self.env.note_dependency(inspect.getfile(cls))
         references = "\n".join(ClassDoc(cls)["References"])
         entries = {

@@ -19,7 +19,6 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils import Bunch, get_tags
 
-from skhash import hashers
 from skhash._validation import as_count, as_count_or_none, is_count, qualified_name
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.base import BaseHasher
@@ -37,7 +36,7 @@ from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, PAPER, VARIANTS, Space
+from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, HASHERS, PAPER, VARIANTS, Space, import_class
 from skhash.unwrap import find_hasher, named_warnings
 
 #: largest number of queries whose values are kept by default
@@ -653,7 +652,8 @@ def _warm_up() -> None:
 def _run_task(task: _Task, watcher: Any = None) -> Result:
     """Result of a task, which is stored. An error is kept in the result, and does not stop other tasks."""
     _warm_up()
-    getattr(hashers, variant_of(task.blank.method).method.class_name, None)  # imports torch for deep ones
+    if (kind := HASHERS.get(variant_of(task.blank.method).method.class_name)) is not None:
+        import_class(kind)  # and torch for deep ones
     start, failure = time.perf_counter(), None
     try:
         with named_warnings(f"{task.label}, seed {task.blank.seed} of {task.blank.dataset}"):

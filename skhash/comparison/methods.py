@@ -6,7 +6,6 @@ from uuid import uuid4
 
 from sklearn.base import clone
 
-from skhash import hashers
 from skhash._validation import with_nearest
 from skhash.base import BaseHasher
 from skhash.persistence.identity import code_of, digest
@@ -15,10 +14,12 @@ from skhash.registry import (
     CONV,
     FOR_NEIGHBORS,
     GROUPS,
+    HASHERS,
     PAPER,
     VARIANTS,
     Method,
     Variant,
+    import_class,
     installed_methods,
     load_method,
 )
@@ -119,8 +120,7 @@ def make_hasher(method: Any, nbits: int, seed: int, affinity: Any, **parameters:
     seed : int
         Its `random_state`.
     affinity : "auto" or callable
-        Its affinity. Left out where a method learns from samples alone, and would learn from labels with it, and where
-        an estimator of your own has one that is not "auto".
+        Its affinity. Left out where an estimator of your own has one that is not "auto".
     **parameters
         Further parameters of the hasher.
 
@@ -152,9 +152,7 @@ def make_hasher(method: Any, nbits: int, seed: int, affinity: Any, **parameters:
         )
     variant = variant_of(method)
     options = {"store_database": False} | dict(variant.parameters) | parameters
-    hasher: BaseHasher = getattr(hashers, variant.method.class_name)(nbits, affinity=affinity, **options)
-    if variant.method.learns_from == "samples" and hasher._supervised:  # with an affinity it learns from labels
-        hasher.set_params(affinity=None)
+    hasher: BaseHasher = import_class(HASHERS[variant.method.class_name])(nbits, affinity=affinity, **options)
     return hasher.set_params(random_state=seed) if hasattr(hasher, "random_state") else hasher
 
 

@@ -245,6 +245,11 @@ def _dense_fields(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def as_layer(weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> tuple[Any, Any]:
+    """Layer of a DenseFunction, whose weight (n_inputs, n_outputs) is in the order of columns."""
+    return np.ascontiguousarray(weight, np.float32).T, np.asarray(bias, np.float32)
+
+
 def read_samples(X: Any, offset: Any, unit_norm: bool) -> Any:
     """Samples in float32 minus an offset, and divided by their norms if asked for."""
     X = X if offset is None else X - offset

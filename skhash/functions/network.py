@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import gen_batches
 from torch import nn
-from torch.nn.functional import linear
 
 from skhash._validation import Array, is_count
 from skhash.codes.bits import MAX_NBITS
@@ -21,7 +20,7 @@ from skhash.engine.data import batch_tensor
 from skhash.engine.networks import is_network, without_weights
 from skhash.engine.runtime import full_precision, seeded
 from skhash.functions.function import check_names
-from skhash.functions.linear import Layers, to_unit_norm
+from skhash.functions.linear import Layers, as_layer, to_unit_norm
 
 MAX_VALUES = 2**24  # of one sample
 N_SAMPLES = 4096  # that are computed at once
@@ -37,30 +36,27 @@ class NetworkModule(nn.Module):
     feature_mean: torch.Tensor | None
     feature_scale: torch.Tensor | None
 
-    def __init__(self, encoder: Encoder, query_layer: Any, unit_norm: bool) -> None:
+    def __init__(self, encoder: Encoder, unit_norm: bool) -> None:
         super().__init__()
         for name in ("mean", "scale", "feature_mean", "feature_scale"):  # which move to a device with the module
             self.register_buffer(name, getattr(encoder, name))
         self.backbone = encoder.backbone
         self.hash, self.norm, self.unit_norm = encoder.hash, encoder.norm, unit_norm
-        self.query_layer = None if query_layer is None else nn.ParameterList(map(torch.tensor, query_layer))
 
-    def forward(self, X: torch.Tensor, queries: bool = False) -> torch.Tensor:
-        """Activations or real queries of samples."""
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Activations of samples."""
         if self.unit_norm:
             X = to_unit_norm(X.flatten(1)).reshape(X.shape)
         features = self.backbone((X - self.mean) / self.scale)
         if self.feature_mean is not None:
             features = (features - self.feature_mean) / self.feature_scale
-        if queries and self.query_layer is not None:
-            return linear(features, *self.query_layer)
         activations: torch.Tensor = self.norm(self.hash(features))
         return activations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkFunction:
-    """A network with a hash layer, and a second one for real queries if one was learned.
+    """A network with a hash layer.
 
     Parameters
     ----------
@@ -70,8 +66,6 @@ class NetworkFunction:
         State of the :class:`~skhash.engine.Encoder`, without an offset.
     backbone : None, str or torch.nn.Module, default=None
         The network before the hash layer. A module stays as it is; the weights are put into a copy.
-    query_layer : pair of ndarrays, default=None
-        Weight of shape (nbits, width) and bias of shape (nbits,) of real queries; None takes the activations.
     offset : ndarray, float64, default=None
         What is subtracted from samples before they become float32; its shape broadcasts to that of a sample.
     unit_norm : bool, default=False
@@ -94,7 +88,6 @@ class NetworkFunction:
     shape: tuple[int, ...]
     weights: dict[str, npt.NDArray[Any]]
     backbone: Any = None
-    query_layer: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
     offset: npt.NDArray[np.float64] | None = None
     unit_norm: bool = False
 
@@ -105,22 +98,20 @@ class NetworkFunction:
 
     def activations(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
         """Activations of samples, computed on a device, see :meth:`~skhash.functions.HashFunction.activations`."""
-        return self._outputs(X, torch.device(device), queries=False)
+        device = torch.device(device)
+        module = self.module(device)
+        outputs: npt.NDArray[np.float32] = in_batches(
+            X, device, lambda batch: module(batch_tensor(X, batch, device, self.offset))
+        )
+        return outputs
 
     def queries(self, X: Any, device: torch.device | str = "cpu") -> npt.NDArray[np.float32]:
         """Real queries of samples, computed on a device, see :meth:`~skhash.functions.HashFunction.queries`."""
-        return self._outputs(X, torch.device(device), queries=True)
+        return self.activations(X, device)
 
     def check(self) -> None:
         """Raise RuntimeError or ValueError unless the weights are those of the backbone."""
         self.module(torch.device("cpu"))
-
-    def _outputs(self, X: Any, device: torch.device, queries: bool) -> npt.NDArray[np.float32]:
-        module = self.module(device)
-        outputs: npt.NDArray[np.float32] = in_batches(
-            X, device, lambda batch: module(batch_tensor(X, batch, device, self.offset), queries)
-        )
-        return outputs
 
     def module(self, device: torch.device) -> NetworkModule:
         """The network on a device, which must not be changed.
@@ -133,7 +124,7 @@ class NetworkFunction:
         Returns
         -------
         torch.nn.Module
-            It maps samples minus the offset, in float32, to activations; with ``queries=True`` to real queries.
+            It maps samples minus the offset, in float32, to activations.
         """
         modules: dict[str, NetworkModule] = _MODULES.setdefault(self, {})
         if str(device) not in modules:
@@ -144,7 +135,7 @@ class NetworkFunction:
         with seeded(0, torch.device("cpu")):  # restores the global generators; the initial weights are replaced
             encoder = _new_encoder(self.shape, self.weights, without_weights(self.backbone))
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights.items()})
-        module = NetworkModule(encoder, self.query_layer, self.unit_norm)
+        module = NetworkModule(encoder, self.unit_norm)
         return module.eval().requires_grad_(False)
 
     def uses_threads(self, n_samples: int) -> bool:
@@ -157,9 +148,7 @@ class NetworkFunction:
             name: value[:nbits].copy() if name.startswith(("hash.", "norm.")) and value.ndim else value
             for name, value in self.weights.items()
         }
-        layer = self.query_layer
-        cut = None if layer is None else (layer[0][:nbits].copy(), layer[1][:nbits].copy())
-        return replace(self, weights=weights, query_layer=cut)
+        return replace(self, weights=weights)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
@@ -168,8 +157,6 @@ class NetworkFunction:
             arrays["backbone"] = np.asarray(self.backbone)
         if self.offset is not None:
             arrays["offset"] = self.offset
-        if self.query_layer is not None:
-            arrays |= dict(zip(_QUERIES, self.query_layer, strict=True))
         return arrays | {f"weights.{name}": value for name, value in self.weights.items()}
 
     def given(self) -> dict[str, Any]:
@@ -181,23 +168,17 @@ class NetworkFunction:
         """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
         weights = {name[8:]: value for name, value in arrays.items() if name.startswith("weights.")}
         names = {name for name in arrays if not name.startswith("weights.")}
-        required = {"shape", "unit_norm"} | (set(_QUERIES) if names & set(_QUERIES) else set())
+        required = {"shape", "unit_norm"}
         check_names(dict.fromkeys(names), required, required | {"backbone", "offset"})
         shape = _checked_shape(arrays["shape"])
         backbone = _checked_backbone(arrays.get("backbone"), given)
         Array("", "b").check("function_.unit_norm", arrays["unit_norm"], {})
-        lengths = {"nbits": _checked_nbits(weights)}
+        _check_nbits(weights)
         _check_weights(weights, shape, backbone)
-        width = weights["hash.weight"].shape[1]
-        layer = None
-        if _QUERIES[0] in arrays:
-            for name, axes in zip(_QUERIES, (f"nbits {width}", "nbits"), strict=True):
-                Array(axes, "f").check(f"function_.{name}", arrays[name], lengths)
-            layer = arrays[_QUERIES[0]], arrays[_QUERIES[1]]
         if "offset" in arrays:
             axes = " ".join(map(str, weights["mean"].shape))
             Array(axes, "f").check("function_.offset", arrays["offset"], {})
-        return cls(shape, weights, backbone, layer, arrays.get("offset"), bool(arrays["unit_norm"]))
+        return cls(shape, weights, backbone, arrays.get("offset"), bool(arrays["unit_norm"]))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(nbits={self.nbits}, shape={self.shape})"
@@ -205,7 +186,6 @@ class NetworkFunction:
 
 #: networks of functions by their devices. A function has none itself, so that copies and pickles have no tensors
 _MODULES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-_QUERIES = "queries.weight", "queries.bias"
 
 
 def _new_encoder(shape: tuple[int, ...], weights: Mapping[str, Any], backbone: Any) -> Encoder:
@@ -232,11 +212,10 @@ def _checked_backbone(name: Any, given: dict[str, Any]) -> Any:
     return name.item()
 
 
-def _checked_nbits(weights: Mapping[str, npt.NDArray[Any]]) -> int:
+def _check_nbits(weights: Mapping[str, npt.NDArray[Any]]) -> None:
     weight = weights.get("hash.weight")
     if weight is None or weight.ndim != 2 or not 1 <= len(weight) <= MAX_NBITS:
         raise ValueError(f"`function_.weights.hash.weight` must have 2 axes, and 1 to {MAX_NBITS} rows.")
-    return len(weight)
 
 
 def _check_weights(weights: Mapping[str, npt.NDArray[Any]], shape: tuple[int, ...], backbone: Any) -> None:
@@ -306,11 +285,6 @@ def dense_layers(encoder: Encoder) -> Layers:
             layers.append((gain[:, None] * weight, gain * bias + shift))
     layers[0] = layers[0][0] / encoder.scale.item(), layers[0][1]
     return tuple(as_layer(*layer) for layer in layers)
-
-
-def as_layer(weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> tuple[Any, Any]:
-    """Layer of a DenseFunction, whose weight (n_inputs, n_outputs) is in the order of columns."""
-    return np.ascontiguousarray(weight, np.float32).T, np.asarray(bias, np.float32)
 
 
 def _gain_and_shift(norm: nn.BatchNorm1d) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.deep.dhn import DHNHasher as DHNHasher
     from skhash.hashers.deep.dpsh import DPSHHasher as DPSHHasher
     from skhash.hashers.deep.dtsh import DTSHHasher as DTSHHasher
-    from skhash.hashers.deep.embedding import EmbeddingHasher as EmbeddingHasher
     from skhash.hashers.deep.greedyhash import GreedyHashHasher as GreedyHashHasher
     from skhash.hashers.deep.greedyhash_unsupervised import (
         UnsupervisedGreedyHashHasher as UnsupervisedGreedyHashHasher,
@@ -34,15 +33,17 @@ if TYPE_CHECKING:  # type checkers read imports, not the registry; a test compar
     from skhash.hashers.shallow.spherical import SphericalHasher as SphericalHasher
     from skhash.hashers.structhash.cghash import CGHashHasher as CGHashHasher
     from skhash.hashers.structhash.structhash import StructHashHasher as StructHashHasher
-else:
-    __all__ = list(HASHERS)
+
+_HASHERS = [name for name, path in HASHERS.items() if path.startswith("skhash.hashers.")]
+if not TYPE_CHECKING:
+    __all__ = _HASHERS
 
 
 def __getattr__(name: str) -> Any:
-    if name in HASHERS:
+    if name in _HASHERS:
         return import_class(HASHERS[name])
     raise AttributeError(f"module 'skhash.hashers' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *HASHERS]
+    return [*globals(), *_HASHERS]

@@ -340,7 +340,8 @@ class HammingNeighbors(BaseEstimator):
     def with_queries(self, hasher: Any) -> Self:
         """Index of the same items that takes real queries of another hasher.
 
-        It is for a :class:`QueryAdapter`, and for codes without a hasher, such as those that were read from a store.
+        It is for a :class:`~skhash.vectors.QueryAdapter`, and for codes without a hasher, such as those that were read
+        from a store.
 
         Parameters
         ----------

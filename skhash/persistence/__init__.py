@@ -95,8 +95,8 @@ def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    hasher : BaseHasher, Pipeline or HammingNeighbors
-        A fitted hasher or index of skhash, or such a Pipeline.
+    hasher : BaseHasher, QueryAdapter, Pipeline or HammingNeighbors
+        A fitted hasher, adapter or index of skhash, or such a Pipeline.
     path : path-like
         The file, usually ``*.safetensors``. An existing file is replaced.
 
@@ -225,8 +225,8 @@ def load(
 
     Returns
     -------
-    BaseHasher, Pipeline or HammingNeighbors
-        The fitted hasher, Pipeline or index. Functions and generators
+    BaseHasher, QueryAdapter, Pipeline or HammingNeighbors
+        The fitted hasher, adapter, Pipeline or index. Functions and generators
         that served training are reset to the default of their parameter, and `checkpoint` to None,
         so that a fit writes nowhere; all with a warning.
 

@@ -105,13 +105,24 @@ def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, 
     params = {
         name: _encode_param(name, value, encoder, prefix) for name, value in hasher.get_params(deep=False).items()
     }
-    fitted = hasher._fitted_attributes()
-    if fitted["database_"] is not None:
+    fitted = _fitted_attributes(hasher)
+    if fitted.get("database_") is not None:
         codes = hasher.database_.codes
         fitted["database_"] = {"codes": codes.rows, "factors": codes.factors, "y": hasher.database_.y}
     if OUTPUT in vars(hasher):
         fitted[OUTPUT] = vars(hasher)[OUTPUT]
     return {"params": params, "fitted": {name: encoder.encode(value, prefix + name) for name, value in fitted.items()}}
+
+
+def _fitted_names(kind: type, names: Iterable[str]) -> list[str]:
+    """Names that `fit` of a class sets: public ones with an underscore at their end, and those in `_fitted_private`."""
+    private = getattr(kind, "_fitted_private", ())
+    return [name for name in names if name in private or (name[-1:] == "_" and name[0] != "_")]
+
+
+def _fitted_attributes(hasher: Any) -> dict[str, Any]:
+    """Attributes that `fit` sets."""
+    return {name: getattr(hasher, name) for name in _fitted_names(type(hasher), vars(hasher))}
 
 
 def _encode_param(name: str, value: Any, encoder: Encoder, prefix: str) -> Any:
@@ -180,8 +191,8 @@ def warn_of_resets(path: Any, header: dict[str, Any], hasher: Any) -> None:
 
 def check_hasher(hasher: Any) -> None:
     """Raise ValueError unless the fitted attributes are those of the class, and agree with each other."""
-    all_hints, stored = get_type_hints(type(hasher), include_extras=True), hasher._fitted_attributes()
-    hints = {name: all_hints[name] for name in hasher._fitted_names(all_hints)}
+    all_hints, stored = get_type_hints(type(hasher), include_extras=True), _fitted_attributes(hasher)
+    hints = {name: all_hints[name] for name in _fitted_names(type(hasher), all_hints)}
     optional = {name for name, hint in hints.items() if OPTIONAL in getattr(hint, "__metadata__", ())}
     if missing := [name for name in hints if name not in stored and name not in optional]:
         raise ValueError(f"`{missing[0]}` is missing.")
@@ -197,8 +208,9 @@ def check_hasher(hasher: Any) -> None:
         if name not in ("function_", "database_"):
             check_value(name, value, hints[name], lengths)
     _check_function(hasher)
-    hasher._check_stored(lengths)
-    _check_database(hasher, lengths)
+    if is_hasher_class(type(hasher)):
+        hasher._check_stored(lengths)
+        _check_database(hasher, lengths)
     check_names_and_output(hasher)
 
 
@@ -230,6 +242,9 @@ def _check_database(hasher: Any, lengths: dict[str, int]) -> None:
 
 def _check_activations(hasher: Any) -> None:
     """Raise ValueError unless a sample of zeros has finite activations; images and backbone modules are not checked."""
+    if not is_hasher_class(type(hasher)):  # it makes real queries alone, and checks them
+        hasher.project_queries(np.zeros((1, hasher.n_features_in_)))
+        return
     is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._environment():
@@ -282,7 +297,7 @@ def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
     hasher = kind(**params)
     hasher._validate_params()
     fitted = decoder.decode(header["fitted"])
-    if unknown := {name for name in fitted if not kind._fitted_names([name]) and name != OUTPUT}:
+    if unknown := {name for name in fitted if not _fitted_names(kind, [name]) and name != OUTPUT}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     vars(hasher).update(fitted)
     if (database := fitted.get("database_")) is not None:

@@ -5,7 +5,7 @@ import pytest
 from _helpers import history_of
 from sklearn.utils import Bunch
 
-from skhash import hashers
+import skhash
 from skhash.affinity import ClassAffinity, DistanceAffinity, Relevance
 from skhash.comparison import VARIANTS, expand_methods, make_hasher
 from skhash.comparison.tuning import tune
@@ -53,7 +53,7 @@ def test_unknown_methods_are_all_named():
 
 def quick_hasher(name, affinity):
     """A hasher that fits quickly."""
-    hasher = getattr(hashers, name)(4, affinity=affinity)
+    hasher = getattr(skhash, name)(4, affinity=affinity)
     short = {"random_state": 0, "n_epochs": 1, "n_relevant": 5, "n_irrelevant": 5, "n_anchors": 20}
     return hasher.set_params(**{key: value for key, value in short.items() if key in hasher.get_params()})
 
@@ -88,7 +88,7 @@ def test_the_ridge_is_searched_around_that_of_kernels(name):
 def tune_ksh(space, **options):
     X = np.random.default_rng(0).standard_normal((60, 3))
     data = Bunch(X_train=X, y_train=(X[:, 0] > 0).astype(int), affinity=ClassAffinity())
-    return tune(lambda **given: hashers.KSHHasher(4, max_iter=1, **options).set_params(**given), space, data, 5)
+    return tune(lambda **given: skhash.KSHHasher(4, max_iter=1, **options).set_params(**given), space, data, 5)
 
 
 def test_candidates_lie_around_what_a_hasher_stores():

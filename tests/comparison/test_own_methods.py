@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
-from skhash import EmbeddingHasher, ITQHasher, LSHHasher
+from skhash import ITQHasher, LSHHasher
 from skhash.affinity import DistanceAffinity
 from skhash.comparison import compare, make_hasher, markdown_table, read_results, write_report
 from skhash.comparison.progress import estimate_seconds_left
@@ -90,7 +90,6 @@ def test_what_is_set_in_an_estimator():
     assert made[-1].get_params() == expected
     assert made[0].random_state == given[-1].random_state == 7
     assert make_hasher(LSHHasher(affinity=affinity), 16, 0, "auto").affinity.levels == affinity.levels
-    assert make_hasher(EmbeddingHasher(), 16, 0, affinity).affinity is None  # it learns from samples
 
 
 def test_samples_are_a_pair_or_a_split(digits):

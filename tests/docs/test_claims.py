@@ -143,20 +143,10 @@ def lines_of_code_lengths():
     return lines
 
 
-def lines_of_relevance():
-    lines = []
-    for (n_shared, nbits), rows in groups_of("relevance", "n_shared", "nbits").items():
-        if n_shared == 3 or nbits == 64:
-            values = [f"{mean(row[name] for row in rows):.3f}" for name in ("cosine", "itq", "talr", "learned")]
-            lines.append(f"at least {n_shared} {nbits} {' '.join(values)}")
-    return lines
-
-
 TABLES = {
     "smoothing": ("methods/talr.rst", lines_of_smoothing),
     "structhash_losses": ("methods/structhash.rst", lines_of_losses),
     "code_lengths": ("guide/neighbors.rst", lines_of_code_lengths),
-    "relevance": ("methods/embedding.rst", lines_of_relevance),
 }
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from skhash.engine import Encoder, runtime, training
 from skhash.engine.runtime import seeded
 from skhash.engine.training import _Gather, _with_own_draws
-from skhash.hashers.deep import _checkpoints
+from skhash.hashers.deep import checkpoints
 
 CPU = torch.device("cpu")
 
@@ -43,7 +43,7 @@ def test_the_first_process_calls_and_the_others_get_its_value_or_its_error(monke
 
 
 def test_only_the_first_process_writes_checkpoints(monkeypatch, digits, tmp_path):
-    monkeypatch.setattr(_checkpoints, "is_first", lambda: False)
+    monkeypatch.setattr(checkpoints, "is_first", lambda: False)
     quick("HashNetHasher", checkpoint=tmp_path).fit(digits.X[:50], digits.y[:50])
     assert list(tmp_path.iterdir()) == []
 
@@ -58,19 +58,19 @@ def test_processes_with_other_data_or_parameters_are_named(monkeypatch, digits, 
     def gather(identity):
         return [identity, other or identity]
 
-    monkeypatch.setattr(_checkpoints, "n_processes", lambda: 2)
-    monkeypatch.setattr(_checkpoints, "gather", gather)
+    monkeypatch.setattr(checkpoints, "n_processes", lambda: 2)
+    monkeypatch.setattr(checkpoints, "gather", gather)
     hasher = quick("HashNetHasher", learning_rate=0.1).fit(digits.X[:50], digits.y[:50])
     changed = quick("HashNetHasher", learning_rate=0.1 + change.get("learning_rate", 0))
     changed.settings_ = hasher.settings_ | {"learning_rate": changed.learning_rate}
     n = 50 - change.get("n", 0)
     found = []
-    monkeypatch.setattr(_checkpoints, "gather", lambda identity: found.append(identity) or [identity])
-    _checkpoints.check_same_training(changed, digits.X[:n] + change.get("X", 0), digits.y[:n] + change.get("y", 0))
+    monkeypatch.setattr(checkpoints, "gather", lambda identity: found.append(identity) or [identity])
+    checkpoints.check_same_training(changed, digits.X[:n] + change.get("X", 0), digits.y[:n] + change.get("y", 0))
     (other,) = found
-    monkeypatch.setattr(_checkpoints, "gather", gather)
+    monkeypatch.setattr(checkpoints, "gather", gather)
     with pytest.raises(ValueError, match=f"Process 1 differs from process 0 in: {named}"):
-        _checkpoints.check_same_training(hasher, digits.X[:50], digits.y[:50])
+        checkpoints.check_same_training(hasher, digits.X[:50], digits.y[:50])
 
 
 def test_what_a_backbone_draws_differs_between_processes_and_leaves_them_together():

@@ -15,7 +15,7 @@ from skhash import EmbeddingHasher, NSHHasher, OrthoHashHasher, TALRHasher
 from skhash.engine import Encoder
 from skhash.functions import DenseFunction, HashFunction
 from skhash.functions.network import NetworkFunction, run_on
-from skhash.functions.reconstruction import QueryFunction, ReconstructionFunction
+from skhash.vectors.codes import QueryFunction, ReconstructionFunction
 
 pytestmark = pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
 X, y = load_digits(return_X_y=True)
@@ -29,9 +29,7 @@ KINDS = {
     "two maps": (EmbeddingHasher, {"nbits": 16}, QueryFunction),
     "reconstruction": (EmbeddingHasher, {"nbits": 32, "factors": True}, ReconstructionFunction),
     "network": (TALRHasher, {"backbone": "conv"}, NetworkFunction),
-    "real queries of a network": (EmbeddingHasher, {"backbone": "conv"}, NetworkFunction),
     "images": (TALRHasher, {"images": True}, NetworkFunction),
-    "reconstructed images": (EmbeddingHasher, {"nbits": 32, "images": True}, ReconstructionFunction),
 }
 
 
@@ -119,8 +117,6 @@ FORGED = {
         "a map of queries",
     ),
     "a spread of 0": ("two maps", of("spread", np.zeros((), np.float32)), "one spread > 0"),
-    "an image of other values": ("two maps", of("image_shape", np.array([3, 5])), "must have 64 values"),
-    "an image of none": ("two maps", of("image_shape", np.array([-8, -8])), "at least 1"),
     "a scale of 0": ("reconstruction", of("scale", np.asarray(0.0)), "a scale > 0"),
     "a scale of NaN": ("reconstruction", of("scale", np.asarray(np.nan)), "must be finite"),
     "a gram of other bits": ("reconstruction", of("gram", lambda a: a[1:]), "must have shape"),
@@ -136,12 +132,8 @@ FORGED = {
     "no hash layer": ("network", without("weights.hash.weight"), "must have 2 axes"),
     "another layer": ("network", of("weights.other", np.zeros(3, np.float32)), "must have"),
     "a huge layer": ("images", of("shape", np.array([1, 4000, 4000])), "must suit samples"),
-    "half of a map of queries": ("real queries of a network", without("queries.bias"), "is missing"),
-    "a map of other queries": (
-        "real queries of a network",
-        of("queries.weight", lambda a: a[:, 1:]),
-        "must have shape",
-    ),
+    "half of a map of queries": ("two maps", without("bias.queries"), "is missing"),
+    "a map of other queries": ("two maps", of("weight.queries", lambda a: a[:, 1:]), "must have shape"),
     "an offset of another image": ("network", of("offset", np.zeros(3)), "must have shape"),
     "a norm that is no bool": ("network", of("unit_norm", np.asarray(1.0)), "dtype kind b"),
 }

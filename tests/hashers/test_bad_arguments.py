@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 import skhash
 from skhash import LSHHasher, TALRHasher
 from skhash.affinity import ClassAffinity
-from skhash.hashers import __all__ as hashers
+from skhash.registry import HASHERS
 
 X = np.random.default_rng(0).normal(size=(20, 5))
 y = np.arange(20) % 2
@@ -55,7 +55,7 @@ def bad_values(name, annotation):
     return NO_VALUE.get(name, []) + (common if name != "random_state" else [])
 
 
-@pytest.mark.parametrize("name", hashers)
+@pytest.mark.parametrize("name", HASHERS)
 def test_every_parameter_refuses_what_it_does_not_take(name):
     Hasher = getattr(skhash, name)
     for parameter, given in inspect.signature(Hasher).parameters.items():
@@ -116,7 +116,7 @@ def test_fit_takes_two_samples_with_a_feature(hasher):
     assert_refused(hasher.fit, ((row for row in X), y))
 
 
-@pytest.mark.parametrize("name", hashers)
+@pytest.mark.parametrize("name", HASHERS)
 def test_methods_say_that_a_hasher_is_not_fitted(name):
     hasher = getattr(skhash, name)()
     for method, arguments in {"transform": (X,), "encode": (X,), "project": (X,), "score": (X, y)}.items():

@@ -19,9 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch, estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import skhash
 from skhash import TALRHasher
 from skhash.codes import pack
+from skhash.registry import HASHERS
 from skhash.testing import CHECKS, MORE_CHECKS, check_codes
 
 # Twelve fits each that repeat check_set_output_transform with containers, which are made in one place for all hashers.
@@ -70,7 +70,7 @@ def tiny_on_less(less):
     return cache(lambda make: make(**TINY).fit(less.X, less.y))
 
 
-@parametrize_with_checks([tiny(name) for name in skhash.hashers.__all__])
+@parametrize_with_checks([tiny(name) for name in HASHERS])
 def test_passes_every_check_of_sklearn(estimator, check):
     check(estimator)
 
@@ -88,8 +88,7 @@ def test_passes_the_checks_that_sklearn_leaves_out(make, check):
 @pytest.mark.parametrize(
     "name",
     [  # of one shallow hasher and of one deep one; of all others with the slow tests
-        pytest.param(name, marks=() if name in ("ITQHasher", "TALRHasher") else pytest.mark.slow)
-        for name in skhash.hashers.__all__
+        pytest.param(name, marks=() if name in ("ITQHasher", "TALRHasher") else pytest.mark.slow) for name in HASHERS
     ],
 )
 def test_passes_the_checks_that_repeat_others(name, check):

@@ -16,12 +16,10 @@ from skhash.hashers.deep._objectives import (
 )
 from skhash.hashers.deep._parameters import SharedParameters
 from skhash.hashers.deep._shared import LabelsMixin, QuantizedDeepHasher
-from skhash.hashers.deep.drift import Drift
 from skhash.hashers.deep.talr import soft_metric
 
 __all__ = [
     "DeepHasher",
-    "Drift",
     "HistogramObjective",
     "LabelsMixin",
     "QuantizedDeepHasher",

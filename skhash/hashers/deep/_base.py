@@ -32,7 +32,6 @@ from skhash._validation import (
 from skhash.affinity import Relevance, SharedLabelsAffinity
 from skhash.base import BaseHasher, InterruptedFit
 from skhash.functions import ArrayFunction, HashFunction
-from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 from skhash.hashers.deep._parameters import (
     CONSTRAINTS,
     FINE_TUNING,
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     import torch
 
     from skhash.engine import Encoder, Objective, Trainer
-    from skhash.hashers.deep._checkpoints import TrainingFile
+    from skhash.hashers.deep._early_stopping import EarlyStopping
+    from skhash.hashers.deep.checkpoints import TrainingFile
 
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 #: backbones that use a dropout; other networks have their own
@@ -125,8 +125,6 @@ class DeepHasher(BaseHasher):
     _network_scale = 0.3  # `backbone_lr_scale` of a pretrained network
     _batch_norm: tuple[str, ...] = ()  # kinds in `_recipes` whose outputs are normalized over the batch
     _fitted_private: tuple[str, ...] = ("_fixed", "_stream")
-
-    _queries: npt.NDArray[Any] | None = None  # of the users, while a fit learns from them
 
     settings_: dict[str, Any]
     weights_: dict[str, npt.NDArray[Any]]
@@ -256,7 +254,7 @@ class DeepHasher(BaseHasher):
         [1, 2, 3]
         """
         from skhash.engine.runtime import seeded
-        from skhash.hashers.deep._checkpoints import capture_state, check_same_training, check_unchanged, restore_state
+        from skhash.hashers.deep.checkpoints import capture_state, check_same_training, check_unchanged, restore_state
 
         with self._restored_on_failure():
             is_first = not hasattr(self, "weights_")
@@ -543,7 +541,7 @@ class DeepHasher(BaseHasher):
         self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, resume: bool = False
     ) -> HashFunction:
         from skhash.engine.runtime import seeded
-        from skhash.hashers.deep._checkpoints import TrainingFile, check_same_training
+        from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training
 
         check_same_training(self, X, self._targets)
         was_fitted = hasattr(self, "weights_") and not resume
@@ -574,7 +572,9 @@ class DeepHasher(BaseHasher):
                 raise InterruptedFit from interrupt
             return self._function()
 
-    def _hold_out(self, X: Any, relevance: Relevance | None, order: np.random.Generator) -> EarlyStopping:
+    def _hold_out(self, X: Any, relevance: Relevance | None, order: np.random.Generator) -> "EarlyStopping":
+        from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
+
         if self._targets is None:
             raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
         learned, held_out = split_indices(len(X), self.validation_fraction, order)
@@ -592,7 +592,7 @@ class DeepHasher(BaseHasher):
     def _fit_loop(
         self,
         trainer: "Trainer",
-        early_stopping: EarlyStopping | None,
+        early_stopping: "EarlyStopping | None",
         file: "TrainingFile | None",
         X: Any,
     ) -> None:

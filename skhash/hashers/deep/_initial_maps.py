@@ -11,7 +11,7 @@ from skhash._validation import evenly_spaced
 from skhash.engine import Encoder
 from skhash.engine.data import ArraySubset
 from skhash.functions.network import in_batches
-from skhash.hashers.shallow.linear import principal_map, quantizing_rotation
+from skhash.hashers.shallow.linear import scaled_itq_map
 
 N_OUTPUTS = 5000  # of a backbone, from which its hash layer is learned
 
@@ -31,7 +31,7 @@ def set_itq_head(encoder: Encoder, X: Any, rng: np.random.RandomState) -> None:
         outputs = compute_activations(encoder, some, encoder.features).astype(np.float64)
         encoder.train()
         mean = outputs.mean(axis=0)
-        weight = rotated(principal_map(outputs - mean, encoder.hash.out_features, rng), outputs - mean, rng).T
+        weight = scaled_itq_map(outputs - mean, encoder.hash.out_features, rng).T
         encoder.hash.weight.copy_(torch.as_tensor(weight))
         encoder.hash.bias.copy_(torch.as_tensor(-weight @ mean))
 
@@ -43,13 +43,4 @@ def itq_map(
     """Map (width, nbits) by ITQ of the outputs of the backbone, scaled to activations with mean square 1."""
     centered = encoder.eval().features(encoder.read(X, indices)).numpy().astype(np.float64)
     encoder.train()
-    return rotated(principal_map(centered, encoder.hash.out_features, rng), centered, rng)
-
-
-def rotated(
-    start: npt.NDArray[np.float64], centered: npt.NDArray[np.float64], rng: np.random.RandomState
-) -> npt.NDArray[np.float64]:
-    """A linear map of centered samples, rotated as in ITQ, and scaled to activations with mean square 1."""
-    start = start @ quantizing_rotation(centered @ start, 50, rng)
-    scaled: npt.NDArray[np.float64] = start / max(float(np.sqrt(np.mean((centered @ start) ** 2))), 1e-12)
-    return scaled
+    return scaled_itq_map(centered, encoder.hash.out_features, rng)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
@@ -127,14 +127,6 @@ class PrefixesMixin:
 
     prefixes: Sequence[int]
     _fixed: dict[str, Any]
-
-    def _check_prefixes(self, most: int, bits: str) -> None:
-        """Raise ValueError unless the prefixes ascend below `most`, the number of `bits` of a code."""
-        are_counts = all(isinstance(n, Integral) for n in self.prefixes)
-        if not are_counts or (np.diff([0, *self.prefixes, most]) <= 0).any():
-            raise ValueError(
-                f"`prefixes` must be ascending numbers of bits below {most}, {bits}. Got {self.prefixes} instead."
-            )
 
     def _resolve_defaults(self, X: Any) -> None:
         super()._resolve_defaults(X)  # type: ignore[misc]

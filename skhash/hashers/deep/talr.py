@@ -39,7 +39,7 @@ from scipy.special import expi
 
 from skhash._compat import Interval, StrOptions
 from skhash._libraries import torch
-from skhash._validation import check_option
+from skhash._validation import check_option, check_prefixes
 from skhash.affinity import Relevance
 from skhash.engine import Objective
 from skhash.hashers.deep._base import DeepHasher
@@ -400,7 +400,7 @@ class TALRHasher(PrefixesMixin, DeepHasher):
 
     def _check_options(self) -> None:
         super()._check_options()
-        self._check_prefixes(self.nbits, "the bits of a code")
+        check_prefixes(self.prefixes, self.nbits, "the bits of a code")
         if self.objective == "fast_ap" and self.relaxation != "exact":
             raise ValueError(f"`relaxation` must be 'exact' with objective='fast_ap'. Got {self.relaxation!r} instead.")
         if self.objective == "fast_ap" and self.k is not None:

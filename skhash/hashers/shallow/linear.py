@@ -140,6 +140,15 @@ def quantizing_rotation(
     return rotation
 
 
+def scaled_itq_map(
+    centered: npt.NDArray[np.float64], nbits: int, rng: np.random.RandomState
+) -> npt.NDArray[np.float64]:
+    """Map (n_features, nbits) of centered samples by ITQ, scaled to activations with mean square 1."""
+    weight = principal_map(centered, nbits, rng)
+    weight = weight @ quantizing_rotation(centered @ weight, 50, rng)
+    return weight / max(float(np.sqrt(np.mean((centered @ weight) ** 2))), 1e-12)
+
+
 def ridged_cholesky(gram: npt.NDArray[np.float64], ridge: float) -> npt.NDArray[np.float64]:
     """Lower triangular L with L L' = X'X + r I, where r is `ridge` times the mean of the diagonal of X'X, or 1."""
     penalty = ridge * np.trace(gram) / len(gram) or 1.0

@@ -50,8 +50,6 @@ def settings(name, kind, n=40, n_features=20, **params):
     """The settings of a hasher of this kind after the first epoch of a fit."""
     X, y = np.random.default_rng(0).normal(size=(n, n_features)), np.arange(n) % 4
     params["backbone"] = "mlp" if is_deep(kind) else network(n_features) if kind == "a module" else None
-    if "relevance" in kind:
-        params["affinity"] = "auto"
     if kind in ("ap", "ndcg", "fast_ap"):
         params["objective"] = kind
     if kind == "distances":
@@ -71,7 +69,6 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     if kind != "a module":  # which has no dropout of ours
         noise = min(4 * 20 / 40, 1) if is_deep(kind) else min(3 * 20 / 40, 0.6)
         default = inspect.signature(Hasher).parameters["input_dropout"].default
-        default = 0.0 if name == "EmbeddingHasher" and "relevance" not in kind else default
         expected["input_dropout"] = pytest.approx(noise / (1 + noise)) if default is None else default
     if is_deep(kind):
         expected["hidden_dropout"] = float(re.search(r"hidden units of .*None uses\s+([\d.]+)\.", Hasher.__doc__)[1])

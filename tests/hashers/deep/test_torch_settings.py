@@ -1,4 +1,4 @@
-"""What the caller has set in torch changes no code of a deep hasher, and is as it was afterwards."""
+"""What the caller has set in torch changes no code of a hasher that torch trains, and is as it was afterwards."""
 
 import copy
 from contextlib import ExitStack, contextmanager
@@ -19,7 +19,7 @@ from skhash.persistence import load, save
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:90].astype(np.float32), y[:90]
-DEEP = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)]
+DEEP = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)] + ["EmbeddingHasher"]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A deep hasher is imported, built, copied and checked without torch: `load` imports its class to read a file."""
+"""A hasher that needs torch to learn is imported, built, copied and checked without it: `load` imports its class."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ import skhash
 from skhash.persistence import save
 from skhash.registry import METHODS
 
-DEEP = sorted({method.path.rpartition(".")[2] for method in METHODS.values() if method.family == "deep"})
+DEEP = sorted({method.path.rpartition(".")[2] for method in METHODS.values() if method.family in ("deep", "vectors")})
 USED = f"""
 import inspect, sys
 from typing import get_type_hints
@@ -20,7 +20,8 @@ from sklearn.base import clone
 import skhash, skhash.hashers.deep
 for name in {DEEP}:
     kind = getattr(skhash, name)
-    hasher = clone(kind(16).set_params(nbits=8, device="cpu", backbone="mlp"))
+    hasher = clone(kind(16).set_params(nbits=8, device="cpu"))
+    hasher.set_params(**{{name: "mlp" for name in ("backbone",) if hasattr(hasher, name)}})
     assert kind(**hasher.get_params()).nbits == 8
     repr(hasher), inspect.signature(kind), get_type_hints(kind, include_extras=True)
     hasher._validate_params()

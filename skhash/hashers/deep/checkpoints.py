@@ -11,9 +11,9 @@ from skhash._files import as_arrays, as_tensors
 from skhash._validation import evenly_spaced, qualified_name
 from skhash.engine import Trainer
 from skhash.engine.data import DatasetArray
+from skhash.engine.early_stopping import BestEpoch
 from skhash.engine.runtime import call_in_first, gather, is_first, n_processes
 from skhash.exceptions import InvalidFileError
-from skhash.hashers.deep._early_stopping import EarlyStopping
 from skhash.persistence.checkpoints import REMEDY, Checkpoint
 from skhash.persistence.identity import Identity, identify
 
@@ -24,9 +24,9 @@ FREE = ("checkpoint", "device", "store_database", "deterministic")
 class TrainingFile:
     """The checkpoint of one fit; the hasher has `settings_`, and `resume` decides whether the file is read."""
 
-    def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool) -> None:
+    def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool, queries: Any = None) -> None:
         self.hasher, self.X = hasher, X
-        self.checkpoint = call_in_first(lambda: Checkpoint(hasher.checkpoint, _identity(hasher, X, targets)))
+        self.checkpoint = call_in_first(lambda: Checkpoint(hasher.checkpoint, _identity(hasher, X, targets, queries)))
         self.state = call_in_first(self.checkpoint.read) if resume else None
         if resume and self.state is None and is_first():
             self._warn_of_other_trainings()
@@ -36,7 +36,7 @@ class TrainingFile:
         self._seed = seed if self.state is None else int(self.state["seed"])
         return self._seed
 
-    def restore(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
+    def restore(self, trainer: Trainer, early_stopping: BestEpoch | None) -> None:
         """Continue from the file, if it was read."""
         if self.state is None:
             return
@@ -59,7 +59,7 @@ class TrainingFile:
                 stacklevel=3,
             )
 
-    def write(self, trainer: Trainer, early_stopping: EarlyStopping | None) -> None:
+    def write(self, trainer: Trainer, early_stopping: BestEpoch | None) -> None:
         """Save the state after an epoch, in the first process; the training survives a failure with a warning."""
         if not is_first():
             return
@@ -88,10 +88,10 @@ class TrainingFile:
         )
 
 
-def _identity(hasher: Any, X: Any, targets: Any) -> Identity:
+def _identity(hasher: Any, X: Any, targets: Any, queries: Any) -> Identity:
     """Identity of the training of a hasher, which has `settings_`: its class, its parameters and the data."""
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
-    return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets, hasher._queries)
+    return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets, queries)
 
 
 # --- several processes, and partial_fit
@@ -99,7 +99,7 @@ def _identity(hasher: Any, X: Any, targets: Any) -> Identity:
 N_COMPARED = 1000  # samples that several processes compare at most
 
 
-def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
+def check_same_training(hasher: Any, X: Any, targets: Any, queries: Any = None) -> None:
     """Raise ValueError in every process unless all have the same parameters and samples."""
     if n_processes() == 1:
         return
@@ -108,7 +108,7 @@ def check_same_training(hasher: Any, X: Any, targets: Any) -> None:
     chosen = evenly_spaced(len(X), N_COMPARED)
     some = None if targets is None else targets[chosen]
     settings = {"hasher": qualified_name(hasher), "n_samples": len(X)} | plain | hasher.settings_
-    identity = identify(settings, X[chosen], some, hasher._queries)
+    identity = identify(settings, X[chosen], some, queries)
     for rank, other in enumerate(gather(identity)):
         if rank == 0:
             first = other

@@ -1,6 +1,7 @@
 """QueryAdapter: queries of a new model find the items whose codes an old one has made, in indexes, stores and files."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
-from skhash import EmbeddingHasher, ITQHasher, SphericalHasher
-from skhash.neighbors import HammingNeighbors, QueryAdapter, order_shortlist
+from skhash import BiHalfHasher, EmbeddingHasher, ITQHasher, SphericalHasher
+from skhash.codes import pack
+from skhash.neighbors import HammingNeighbors, order_shortlist
 from skhash.persistence import load, save
 from skhash.stores import from_parquet, to_parquet
+from skhash.vectors import QueryAdapter
 
 
 def vectors_of(rng, n, map_to_old, map_to_new):
@@ -70,8 +73,7 @@ def test_queries_of_the_new_model_find_nearly_what_new_codes_find(models, metric
 
 
 def test_signs_of_the_queries_serve_a_store(models):
-    signs = models.adapter.encode(models.queries)
-    assert_array_equal(models.adapter.transform(models.queries), np.unpackbits(signs, axis=1))
+    signs = pack(models.adapter.transform(models.queries))
     store = HammingNeighbors(nbits=64).fit(models.index.codes_)
     ids = store.kneighbors(signs, 100, return_distance=False)
     by_code = recall(ids[:, :10], models.queries, models.new)
@@ -91,7 +93,7 @@ def test_searches_of_an_index_agree(models):
     assert_array_equal(shortlisted, found)
     by_code = index.set_params(query="code", candidates=None).kneighbors(models.queries, return_distance=False)
     store = HammingNeighbors(nbits=64).fit(models.index.codes_)
-    signs = models.adapter.encode(models.queries)
+    signs = pack(models.adapter.transform(models.queries))
     assert_array_equal(by_code, store.kneighbors(signs, return_distance=False))
 
 
@@ -116,10 +118,9 @@ def test_few_pairs_are_enough_for_a_start(models, n):
     assert np.isfinite(adapter.project_queries(models.queries)).all()
 
 
-@pytest.mark.parametrize("backbone", [None, "mlp"])
-def test_codes_of_a_hasher_without_linear_queries(models, backbone):
-    options = {"backbone": backbone, "n_epochs": 2} if backbone else {}
-    hasher = (EmbeddingHasher if backbone else SphericalHasher)(32, random_state=0, **options).fit(models.old)
+@pytest.mark.parametrize("make", [SphericalHasher, partial(BiHalfHasher, backbone="mlp", n_epochs=2)])
+def test_codes_of_a_hasher_without_linear_queries(models, make):
+    hasher = make(32, random_state=0).fit(models.old)
     index = HammingNeighbors(FrozenEstimator(hasher)).fit(models.old)
     own = recall(index.kneighbors(models.old_queries, return_distance=False), models.old_queries, models.old)
     adapter = QueryAdapter(random_state=0).fit(models.new[:600], index.codes_[:600], hasher=hasher)
@@ -220,8 +221,7 @@ def test_an_adapter_comes_back(models, tmp_path):
     for again in (load(tmp_path / "adapter.safetensors"), pickle.loads(pickle.dumps(models.adapter))):
         assert repr(again) == repr(models.adapter)
         assert again.fingerprint_ == models.adapter.fingerprint_
-        for method in ("project_queries", "encode"):
-            assert_array_equal(*(getattr(adapter, method)(models.queries) for adapter in (again, models.adapter)))
+        assert_array_equal(*(adapter.project_queries(models.queries) for adapter in (again, models.adapter)))
     index = models.index.with_queries(models.adapter)
     save(index, tmp_path / "index.safetensors")
     again = load(tmp_path / "index.safetensors")
@@ -235,21 +235,19 @@ def test_a_file_with_another_fingerprint_is_refused(models, value):
         type(models.adapter.function_).from_arrays({name: v for name, v in arrays.items() if v is not None})
 
 
-def test_onnx_has_the_queries_and_their_codes(models, tmp_path):
+def test_onnx_has_the_queries(models, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     from skhash.onnx import to_onnx
 
     samples = models.queries.astype(np.float32)
-    for options, expected in (({"queries": True}, models.adapter.project_queries(samples)), ({}, None)):
-        to_onnx(models.adapter, tmp_path / "adapter.onnx", **options)
-        session = onnxruntime.InferenceSession(tmp_path / "adapter.onnx")
-        outputs = session.run(None, {"X": samples})
-        if expected is not None:
-            assert_allclose(outputs[0], expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
-        else:
-            assert (outputs[2] != models.adapter.encode(samples)).mean() < 0.01
-        assert session.get_modelmeta().custom_metadata_map["skhash.fingerprint"] == models.hasher.fingerprint_
+    expected = models.adapter.project_queries(samples)
+    to_onnx(models.adapter, tmp_path / "adapter.onnx", queries=True)
+    session = onnxruntime.InferenceSession(tmp_path / "adapter.onnx")
+    assert_allclose(session.run(None, {"X": samples})[0], expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+    assert session.get_modelmeta().custom_metadata_map["skhash.fingerprint"] == models.hasher.fingerprint_
+    with pytest.raises(ValueError, match="`queries` must be True for a QueryAdapter"):
+        to_onnx(models.adapter, tmp_path / "adapter.onnx")
 
 
 # --- errors
@@ -275,5 +273,3 @@ def test_wrong_pairs_are_refused_and_the_previous_fit_is_kept(models):
         QueryAdapter(metric="dot").fit(models.new, codes, hasher=models.hasher)
     with pytest.raises(NotFittedError):
         QueryAdapter().project_queries(models.new)
-    with pytest.raises(ValueError, match=r"Fit another one with hasher.prefix\(8\) and its codes"):
-        adapter.prefix(8)

@@ -76,7 +76,7 @@ class MeasuredCode:
 
     Examples
     --------
-    >>> from skhash.neighbors import MeasuredCode
+    >>> from skhash.vectors import MeasuredCode
     >>> MeasuredCode(64, 50, bytes_per_item=8, recall=0.93, lower_bound=0.91).recall
     0.93
     """
@@ -128,7 +128,7 @@ class ChosenCode:
     --------
     >>> import numpy as np
     >>> from skhash import LSHHasher
-    >>> from skhash.neighbors import choose_code
+    >>> from skhash.vectors import choose_code
     >>> X = np.random.default_rng(0).standard_normal((500, 8))
     >>> lsh = LSHHasher(random_state=0)
     >>> chosen = choose_code(lsh, X, nbits=(32, 64), random_state=0)
@@ -211,7 +211,7 @@ def choose_code(
         the hasher, or else "euclidean".
     queries : array-like of shape (n_queries, n_features), default=None
         Queries of your users, if they differ from the items. Then all samples of X are items. If the hasher learns
-        from queries, as :class:`~skhash.EmbeddingHasher` without an affinity, half of them go to its fit, and the
+        from queries, as :class:`~skhash.EmbeddingHasher`, half of them go to its fit, and the
         others choose.
     n_queries : int, default=None
         Number of samples of X that are held out as queries. None takes a fifth, at most 1,000.
@@ -255,7 +255,7 @@ def choose_code(
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQHasher
-    >>> from skhash.neighbors import choose_code
+    >>> from skhash.vectors import choose_code
     >>> X, _ = load_digits(return_X_y=True)
     >>> chosen = choose_code(
     ...     ITQHasher(random_state=0), X, nbits=(16, 32, 64), random_state=0
@@ -372,8 +372,7 @@ def _prefix(estimator: Any, nbits: int) -> Any:
 
 def _learns_from_queries(estimator: Any) -> bool:
     """Whether a fit of the hasher of an estimator takes queries."""
-    hasher = find_hasher(estimator)
-    return has_fit_parameter(hasher, "queries") and getattr(hasher, "affinity", None) is None
+    return bool(has_fit_parameter(find_hasher(estimator), "queries"))
 
 
 def _fit_params(estimator: Any, items: Any, y: Any, queries: Any, prefix: str = "") -> dict[str, Any]:

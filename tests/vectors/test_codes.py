@@ -11,18 +11,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.functions._reconstruction_kernels import descend_bits, descend_groups, perturb_bits
-from skhash.functions.reconstruction import N_STEPS, N_SWEEPS, changed_bits
-from skhash.hashers.deep._reconstruction import (
+from skhash.persistence import load, save
+from skhash.vectors import embedding
+from skhash.vectors._search_kernels import descend_bits, descend_groups, perturb_bits
+from skhash.vectors.codes import (
     ERRORS,
+    N_STEPS,
+    N_SWEEPS,
     SUMS,
+    QueryFunction,
+    ReconstructionFunction,
     bits_by_variance,
+    changed_bits,
     learn_map,
     learn_reconstructions,
     learn_sums,
     scaled_directions,
 )
-from skhash.persistence import load, save
 
 SIGNS = np.array(list(itertools.product([-1, 1], repeat=6)), np.float32)
 
@@ -243,7 +248,7 @@ def test_search_finds_more_than_with_itq(digits, metric, early_stopping):
     similarities = 2 * queries @ X.T - (metric == "euclidean") * (X**2).sum(1)
     options = {"n_epochs": 1, "early_stopping": early_stopping, "random_state": 0}
     hasher = EmbeddingHasher(64, metric=metric, **options).fit(X)
-    assert hasher.weights_["reconstructs"] == 1
+    assert isinstance(hasher.function_, ReconstructionFunction)
     itq = ITQHasher(64, random_state=0).fit(X)
     assert recall(hasher, X, queries, similarities) > recall(itq, X, queries, similarities) + 0.03
 
@@ -257,10 +262,9 @@ def test_training_changes_the_queries_only(digits):
 
 def test_itq_stays_where_it_finds_more(digits, monkeypatch):
     X, options = digits.X[:200], {"metric": "euclidean", "n_epochs": 1, "random_state": 0}
-    monkeypatch.setattr(EmbeddingHasher, "_n_digits", {"euclidean": 0})  # without the norm these codes are poor
+    monkeypatch.setattr(embedding, "_N_DIGITS", {"euclidean": 0})  # without the norm these codes are poor
     kept = EmbeddingHasher(32, **options).fit(X * np.random.default_rng(0).uniform(0.3, 1.7, (200, 1)))
-    assert kept.weights_["reconstructs"] == 0
-    assert_array_equal(kept.weights_["decoder"], 0)
+    assert isinstance(kept.function_, QueryFunction)
 
 
 def test_resumed_codes_are_those_of_an_uninterrupted_run(digits, tmp_path):
@@ -273,7 +277,7 @@ def test_resumed_codes_are_those_of_an_uninterrupted_run(digits, tmp_path):
 
 def test_codes_persist(digits, tmp_path):
     hasher = EmbeddingHasher(32, metric="euclidean", n_epochs=1, random_state=0).fit(digits.X[:200][::-1])
-    assert hasher.weights_["reconstructs"] == 1
+    assert isinstance(hasher.function_, ReconstructionFunction)
     save(hasher, tmp_path / "hasher.skhash")
     loaded = load(tmp_path / "hasher.skhash")
     assert_array_equal(loaded.encode(digits.X_query), hasher.encode(digits.X_query))

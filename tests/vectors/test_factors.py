@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -13,12 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skhash import EmbeddingHasher
-from skhash.hashers.deep._embedding import HeldOutQueries
-from skhash.hashers.deep.query_encoder import QueryScores
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances
 from skhash.neighbors import HammingNeighbors
 from skhash.neighbors.items import Items
 from skhash.persistence import load, save
+from skhash.vectors.codes import QueryFunction, ReconstructionFunction
+from skhash.vectors.queries import HeldOutQueries
 
 METRICS = ["cosine", "inner", "euclidean"]
 OPTIONS = {"factors": True, "n_epochs": 3, "learning_rate": 1e-3, "batch_size": 100, "random_state": 0}
@@ -26,7 +25,7 @@ OPTIONS = {"factors": True, "n_epochs": 3, "learning_rate": 1e-3, "batch_size": 
 
 def encoder_of(hasher):
     """The encoder as it was trained."""
-    return hasher._rebuild_encoder(torch.device("cpu")).fold().eval()
+    return hasher._new_encoder(hasher.weights_).eval()
 
 
 def plain_distances(hasher, items, queries):
@@ -36,11 +35,11 @@ def plain_distances(hasher, items, queries):
     Codes that reconstruct nothing have the estimate of RaBitQ.
     """
     encoder = encoder_of(hasher)
-    if not encoder.reconstructs:
+    if encoder.codes is None:
         return rabitq_distances(hasher, items, queries)
     if hasher.metric == "cosine":
         items, queries = (X / np.linalg.norm(X, axis=1, keepdims=True) for X in (items, queries))
-    D, scale, c = encoder.decoder.double().numpy(), encoder.scale.item(), encoder.mean.double().numpy()
+    D, scale, c = encoder.codes.decoder.double().numpy(), encoder.scale.item(), encoder.mean.double().numpy()
     unit = np.mean(np.sum(D**2, axis=1)) * scale
     of_queries = encoder.queries.weight.detach().double().numpy() * unit
     bias = encoder.queries.bias.detach().double().numpy() * unit * scale
@@ -85,12 +84,17 @@ def rabitq_distances(hasher, items, queries):
 def fitted(request, digits):
     """Hashers of 300 digits whose codes reconstruct them, and two of linear codes; with fewer and more features."""
     X = digits.X[:300] + 2.0
-    hashers = [
-        EmbeddingHasher(nbits, metric=request.param, smoothing=smoothing, **OPTIONS).fit(X, X)
-        for nbits, smoothing in ((40, None), (24, 0.1), (70, 0.1))
-    ]
-    assert [hasher.weights_["reconstructs"].item() for hasher in hashers] == [1, 0, 0]
+    hashers = [EmbeddingHasher(40, metric=request.param, **OPTIONS).fit(X, X)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeldOutQueries, "recalls", maps_are_best)
+        hashers += [EmbeddingHasher(nbits, metric=request.param, **OPTIONS).fit(X, X) for nbits in (24, 70)]
+    assert [type(hasher.function_) for hasher in hashers] == [ReconstructionFunction, QueryFunction, QueryFunction]
     return hashers, X, digits.X_query[:30] + 2.0
+
+
+def maps_are_best(held_out, encoder):
+    """Recalls that let a fit keep the signs of a map."""
+    return (float(encoder.codes is None),) * 2
 
 
 def test_search_ranks_by_the_estimated_distances(fitted):
@@ -182,10 +186,12 @@ def test_a_query_has_its_own_vector_at_its_own_distance(fitted):
     assert_allclose(products, own, rtol=1e-4)
 
 
-def test_factors_find_more_neighbors(digits):
+def test_factors_find_more_neighbors(digits, monkeypatch):
     X, scores = digits.X[:400] * np.random.default_rng(0).uniform(0.3, 1.7, (400, 1)), []
-    for options in ({"backbone": torch.nn.Identity()}, {"factors": True}):  # the same linear codes
-        hasher = EmbeddingHasher(64, metric="euclidean", n_epochs=1, random_state=0, **options).fit(X, X)
+    monkeypatch.setattr(HeldOutQueries, "recalls", maps_are_best)
+    for factors in (False, True):  # the same linear codes
+        options = {"metric": "euclidean", "factors": factors, "n_epochs": 1, "random_state": 0}
+        hasher = EmbeddingHasher(64, **options).fit(X, X)
         scores.append(RetrievalScorer("neighbor_recall_at_10", query="real")(hasher, X[:100] * 1.05, X[:100] * 1.05))
     assert scores[1] > scores[0] + 0.05
 
@@ -211,7 +217,7 @@ def test_held_out_queries_measure_what_a_search_finds(fitted):
     hashers, X, _ = fitted
     hasher = hashers[0]
     encoder, indices = encoder_of(hasher), np.arange(0, 300, 7)
-    measured = HeldOutQueries(X, indices, QueryScores(hasher.metric, True), 5).measure(encoder)
+    measured = HeldOutQueries(X, indices, 5).measure(encoder)
     items = X / np.linalg.norm(X, axis=1, keepdims=True) if hasher.metric == "cosine" else X
     similarities = 2 * items[indices] @ items.T - (hasher.metric == "euclidean") * (items**2).sum(axis=1)
     distances = plain_distances(hasher, X, X[indices])
@@ -284,11 +290,3 @@ def test_far_and_equal_samples_have_finite_factors(digits):
     assert np.isfinite(mean).all()
     index = HammingNeighbors(FrozenEstimator(near), query="real", n_neighbors=1).fit(X.mean(axis=0, keepdims=True))
     assert_allclose(index.kneighbors(X[:1])[0], [[((X[0] - X.mean(axis=0)) ** 2).sum()]], rtol=1e-4)
-
-
-def test_a_backbone_has_no_factors(digits):
-    with pytest.raises(ValueError, match="`backbone` must be None for factors"):
-        EmbeddingHasher(8, factors=True, backbone="mlp").fit(digits.X[:50])
-    hasher = EmbeddingHasher(8, backbone="mlp", n_epochs=1).fit(digits.X[:50])
-    with pytest.raises(ValueError, match="Got 'mlp' instead"):
-        hasher.encode_factors(digits.X[:5])

@@ -66,7 +66,7 @@ class Drift:
 
     Examples
     --------
-    >>> from skhash.hashers.deep import Drift
+    >>> from skhash.vectors import Drift
     >>> drift = Drift(False, 500, 0.21, 0.2, 0.3, 0.08, 1.0, 0.91, 0.92, (-0.01, 0.03))
     >>> drift.alarm
     False

@@ -20,9 +20,10 @@ from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher, PCAHashe
 from skhash.base import BaseHasher
 from skhash.codes import hamming_distances, signs
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, choose_code
-from skhash.neighbors.choose_code import _lower_bound as lower_bound
+from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.unwrap import find_hasher
+from skhash.vectors import ChosenCode, choose_code
+from skhash.vectors.choose_code import _lower_bound as lower_bound
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))
@@ -166,8 +167,6 @@ def test_earlier_steps_transform_the_queries_that_are_learned_from():
     ):
         piped = choose(pipe, nbits=32)
         assert find_hasher(piped.hasher).history_ == plain.hasher.history_
-    labeled = choose(clone(embedding).set_params(affinity="auto"), y=y[100:700], nbits=8, candidates=300)
-    assert labeled.nbits == 8  # an affinity learns from labels alone
 
 
 def test_both_kinds_of_queries_share_the_fits(monkeypatch):

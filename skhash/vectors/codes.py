@@ -1,12 +1,43 @@
-r"""Codes that reconstruct vectors, with a linear map for real queries, and factors of items.
+r"""Codes from which vectors are reconstructed: binary additive quantization, by alternating minimization.
 
-A search finds the bits b of a centered and scaled item x, for which D^T b + o is near x and b is near W x
-(:mod:`skhash.hashers.deep.embedding` learns D, o and W). The bits of a group, which are those of one direction, are
-set together. Without a pull to W x, the search tries more codes: it changes some bits, and continues. Queries are a
-linear map of their own.
+Let x be a centered and scaled item. Its code b of -1 and 1 reconstructs it as r(b), and stays near W x:
 
-Codes with prefixes reconstruct x from their first bits, too, with a D and an o for each length. The search minimizes
-the sum of the errors of all lengths. Each prefix has a map of queries of its own.
+    r(b) = D^T b + o,   b = argmin |x - r(b)|^2 + p s |W x - b|^2
+
+The pull p decides how near. With a large one, near items have codes of a small Hamming distance, as with ITQ. With 0,
+the reconstruction is as good as it can be. s is the mean squared norm of the rows of D. The code starts from the
+signs of W x, and one bit after another is set to its best value, given all others. D and o are the ridge regression of
+vectors on their codes. These steps alternate. W maps vectors to their codes best, among the maps
+
+    W = R F,   F = diag(variances)^e P
+
+where P are the first principal directions, and the rows or columns of R are orthogonal, all of one norm. R is found by
+alternating with the signs of W x. e = 0, and as many directions as bits, is ITQ. e = -1/8 lets directions of small
+variance count a little more.
+
+Codes without a pull are searched longer in the end: some bits change, the others follow, and the better code is kept.
+D and o are learned from the shorter search, because with the longer one they find no more.
+
+With more than about one bit per direction, another start is better: the principal directions of large variance get
+several bits each, and the value of a direction is a sum of as many numbers w, each with a sign. The next bit goes to
+the direction whose error v e(k) falls most. v is its variance, and e(k) the error of a normal value of variance 1 with
+the best sums of k bits. A random rotation mixes the directions of equally many bits. From there the same steps
+alternate, and the bits of a direction, a group, are set together. (Bits by variance as in SAQ: Li et al., arXiv
+2509.12086.)
+
+Prefixes of a code reconstruct x, too: each length l has D_l and o_l of its own, and the bits minimize the sum over the
+lengths of w_l (|x - r_l(b)|^2 + p s_l |W x - b|^2), in which only the first l bits count. The bits between two lengths
+start from a map of their own, of all directions, so that the bits of each prefix see all of x. Each prefix has a map of
+queries of its own.
+
+A query q is nearest to the items with the largest
+
+    <q, r(b)> - |x|^2 / 2
+
+The first term is an inner product with the bits. The second one is not: the last bits of a code tell a squared norm. So
+both terms together are one inner product of a real query and the bits. This norm is the mean of |r(b)|^2 and |x|^2. The
+first of its bits are steps: how many of them are 1 tells the quarter of the range that it is in, so that near items
+share them. The others are its further binary digits.
 
 Factors of items, from which real queries estimate the distance of the vectors (RaBitQ; Gao, Long, SIGMOD 2024):
 let x be a centered item, s(x) the signs of its code, and <f(q), s> the score of a centered query q. The estimate
@@ -27,8 +58,8 @@ The first slope is exact for q = x, up to P, and 1 is the best guess for any q, 
 what makes norm^2 / along this slope, in the units of the scores. Training changes the queries, and not the slopes.
 """
 
-import math
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Annotated, Any, Self, cast
@@ -36,20 +67,37 @@ from typing import Annotated, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 from array_api_compat import array_namespace
+from scipy.linalg import svd
 
 from skhash._threads import run_in_slices
-from skhash._validation import Array
-from skhash.functions.function import ArrayFunction
-from skhash.functions.linear import N_MAX_PRODUCTS, TINY, DenseFunction, centered_product, library_of, read_samples
+from skhash._validation import Array, evenly_spaced
+from skhash.functions import ArrayFunction, DenseFunction
+from skhash.functions.linear import N_MAX_PRODUCTS, TINY, centered_product, library_of, read_samples
+from skhash.hashers.shallow.linear import orthonormal_map
 
 N_SWEEPS = 10
 N_TRIES = 10  # of codes without a pull
 BITS_PER_CHANGE = 16  # by a try
 N_STEPS = 3
 MAX_GROUP_SIZE = 4
-EXACT = 0.75  # w
+EXACT = 0.75  # w of the slopes
+
+N_ROUNDS = 3  # for each pull; twice as many with prefixes
+N_SAMPLES_PER_BIT = 10  # or more, of a step with several bits per direction
+N_PART = 10_000  # largest number of samples of a step; the next steps have others
+N_ROTATIONS = 15
+EQUALIZED = -0.125  # e
+RIDGE = 0.01
+OF_PREFIX = 1 / 3  # weight of the error of a prefix; that of the whole code has 1
+#: w of a normal value of variance 1 that is a sum of 1 to 4 of them, each with a sign, and the errors of 0 to 4 bits
+SUMS = ((0.798,), (0.529, 0.982), (0.451, 0.748, 0.988), (0.296, 0.557, 0.709, 1.129))
+ERRORS = (1.0, 0.363, 0.117, 0.035, 0.0099)
+TAIL = 0.001  # share of the norms below the range of the digits, and share above it
 
 FloatArray = npt.NDArray[np.float32]
+
+
+# --- the search for bits
 
 
 @dataclass(frozen=True)
@@ -125,7 +173,7 @@ class Reconstruction:
         self, X: FloatArray, n: int, bits: FloatArray | None = None, n_tries: int = 0
     ) -> tuple[FloatArray, FloatArray]:
         """Best values of the first n bits, and their fields; `bits` are values to begin with."""
-        from skhash.functions._reconstruction_kernels import (
+        from skhash.vectors._search_kernels import (
             choose_settings,
             descend_bits,
             descend_groups,
@@ -194,23 +242,221 @@ def changed_bits(n: int, n_tries: int) -> npt.NDArray[np.int64]:
     return changed
 
 
+# --- learning
+
+
+def scaled_directions(X: FloatArray, principal: FloatArray, power: float) -> FloatArray:
+    """F (n_directions, width) of centered vectors: principal directions times powers of their variances."""
+    variances = np.square(X @ principal.T).mean(axis=0)
+    scales = np.maximum(variances, 1e-6 * variances.max() + np.finfo(np.float32).tiny) ** power
+    return np.asarray(scales[:, None] * principal, np.float32)
+
+
+def learn_map(X: FloatArray, directions: FloatArray, nbits: int, rng: np.random.RandomState) -> FloatArray:
+    """W (nbits, width), whose values are near their signs, as in ITQ."""
+    rotation: FloatArray = orthonormal_map(len(directions), nbits, rng).T.astype(np.float32)
+    for values in itertools.islice(_parts(X @ directions.T), N_ROTATIONS):
+        rotation = _rotation(values, signs_of(values @ rotation.T))
+    weights: FloatArray = rotation @ directions
+    return weights
+
+
+def _parts(X: FloatArray) -> Iterator[FloatArray]:
+    """Parts of at most `N_PART` samples, in turn, forever."""
+    n_parts = -(-len(X) // N_PART)
+    return (X[i::n_parts] for i in itertools.cycle(range(n_parts)))
+
+
+def _rotation(values: FloatArray, bits: FloatArray) -> FloatArray:
+    """R (n_bits, n_directions), which maps values of the directions to bits best."""
+    left, singular, right = svd((bits.T @ values).astype(np.float64), full_matrices=False)
+    rotation: FloatArray = left @ right
+    squared = np.square(values @ rotation.T.astype(np.float32)).sum(dtype=np.float64)
+    return np.asarray(rotation * (singular.sum() / max(squared, 1e-12)), np.float32)
+
+
+def learn_reconstructions(
+    X: FloatArray,
+    start: FloatArray,
+    directions: FloatArray,
+    n_digits: int,
+    has_offset: bool,
+    pulls: Sequence[float],
+    prefixes: Sequence[int] = (),
+) -> Iterator[tuple[Reconstruction, list[FloatArray]]]:
+    """Codes that reconstruct vectors, for one pull after another, from W = R F (nbits, width) and F.
+
+    The last `n_digits` bits tell a norm. With each model there are the decoders of the prefixes.
+    """
+    n_content, parts = len(start) - n_digits, _parts(X)
+    lengths = (*prefixes, n_content)
+    model: Any = None
+    start, groups = np.vstack([start[:n_content], np.zeros((n_digits, X.shape[1]), np.float32)]), np.arange(len(start))
+    for pull in pulls:
+        for _ in range(2 * N_ROUNDS if prefixes else N_ROUNDS):
+            part = next(parts)
+            if model is None:
+                bits = signs_of(part @ start[:n_content].T)
+            else:
+                bits, _ = model.descend(part, n_content)
+                values = part @ directions.T
+                for first, last in itertools.pairwise((0, *lengths)):
+                    start[first:last] = _rotation(values, bits[:, first:last]) @ directions
+            model, decoders = _regression(part, bits, start, groups, has_offset, pull, lengths)
+        yield model if n_digits == 0 else _with_digits(model, part, n_content), decoders[:-1]
+
+
+def learn_sums(
+    X: FloatArray, principal: FloatArray, nbits: int, n_digits: int, has_offset: bool, rng: np.random.RandomState
+) -> Reconstruction:
+    """Codes that reconstruct vectors, from bits by the variance of the principal directions (n_directions, width)."""
+    n_content = nbits - n_digits
+    X = X[evenly_spaced(len(X), max(N_PART, N_SAMPLES_PER_BIT * nbits))]
+    sizes = bits_by_variance(np.square(X @ principal.T).mean(axis=0), n_content)
+    decoder, groups = np.zeros((nbits, X.shape[1]), np.float32), np.arange(nbits)
+    place = 0
+    for size in range(MAX_GROUP_SIZE, 0, -1):  # those of much variance come first
+        chosen = np.flatnonzero(sizes == size)
+        n = len(chosen) * size
+        directions = orthonormal_map(len(chosen), len(chosen), rng).astype(np.float32) @ principal[chosen]
+        scales = np.sqrt(np.square(X @ directions.T).mean(axis=0))
+        weights = np.outer(scales, SUMS[size - 1]).astype(np.float32)
+        decoder[place : place + n] = (weights[:, :, None] * directions[:, None]).reshape(n, X.shape[1])
+        groups[place : place + n] = place + np.repeat(np.arange(len(chosen)), size)
+        place += n
+    start, none, origin = np.zeros_like(decoder), np.zeros(nbits, np.float32), np.zeros(X.shape[1], np.float32)
+    model = Reconstruction(start, decoder, origin, none, decoder @ decoder.T, none, 0.0, none, groups)
+    bits = None
+    for _ in range(N_ROUNDS):
+        bits, _ = model.descend(X, n_content, bits)
+        model, _ = _regression(X, bits, start, groups, has_offset, 0.0, (n_content,))
+    return model if n_digits == 0 else _with_digits(model, X, n_content)
+
+
+def bits_by_variance(variances: npt.NDArray[np.floating], nbits: int) -> npt.NDArray[np.int64]:
+    """Number of bits of each direction, at most `MAX_GROUP_SIZE`."""
+    drops = variances[:, None] * -np.diff(ERRORS)  # they fall along a row
+    order = np.argsort(-drops, axis=None, kind="stable")[:nbits]
+    return np.bincount(order // drops.shape[1], minlength=len(variances))
+
+
+def _regression(
+    X: FloatArray,
+    bits: FloatArray,
+    start: FloatArray,
+    groups: npt.NDArray[np.int64],
+    has_offset: bool,
+    pull: float,
+    lengths: Sequence[int],
+) -> tuple[Reconstruction, list[FloatArray]]:
+    """Ridge regressions of vectors on the first bits of their codes, one per length, and the decoders."""
+    n_samples, n_content = bits.shape
+    codes: Any = np.hstack([bits, np.ones((n_samples, 1), np.float32)]) if has_offset else bits
+    products = (codes.T @ codes).astype(np.float64)
+    products[np.arange(n_content), np.arange(n_content)] += RIDGE * n_samples
+    targets = (codes.T @ X).astype(np.float64)
+    bias, gram, pulls = np.zeros(len(start)), np.zeros((len(start), len(start))), np.zeros(len(start))
+    decoders, origin = [], np.zeros(X.shape[1])
+    for length in lengths:
+        kept = np.r_[:length, n_content : codes.shape[1]]
+        solution = np.linalg.solve(products[np.ix_(kept, kept)], targets[kept])
+        origin = solution[-1] if has_offset else origin
+        decoder = np.zeros((len(start), X.shape[1]))
+        decoder[:length] = solution[:length]
+        weight = 1.0 if length == n_content else OF_PREFIX
+        bias, gram = bias - weight * (decoder @ origin), gram + weight * (decoder @ decoder.T)
+        pulls[:length] += weight * pull * float(np.square(decoder).sum()) / length
+        decoders.append(decoder)
+    summed = None if len(decoders) == 1 else (OF_PREFIX * sum(decoders[:-1]) + decoder).astype(np.float32)
+    model = Reconstruction(
+        start=start.copy(),
+        decoder=decoder.astype(np.float32),
+        origin=origin.astype(np.float32),
+        field_bias=bias.astype(np.float32),
+        gram=gram.astype(np.float32),
+        digits=np.zeros(len(start), np.float32),
+        middle=0.0,
+        pull=pulls.astype(np.float32),
+        groups=groups,
+        summed_decoder=summed,
+    )
+    return model, [decoder[:length].astype(np.float32) for decoder, length in zip(decoders, lengths, strict=True)]
+
+
+def _with_digits(model: Reconstruction, X: FloatArray, n_content: int) -> Reconstruction:
+    """The same codes, with bits behind the first `n_content` that tell a norm."""
+    bits, _ = model.search(X, n_content)
+    low, high = np.quantile(model.norms(X, bits), [TAIL, 1 - TAIL]).tolist()
+    n_digits = len(model.start) - n_content
+    n_steps = min(N_STEPS, n_digits)
+    parts = np.r_[np.ones(n_steps), 0.5 ** np.arange(1, n_digits - n_steps + 1)]
+    digits = np.zeros(len(model.start), np.float32)
+    digits[n_content:] = max(high - low, 1e-6) / (2 * n_steps + 2) * parts
+    return replace(model, digits=digits, middle=(low + high) / 2)
+
+
+# --- factors, in numpy for functions and in torch for training
+
+
+def seen_directions(weight: Any) -> Any:
+    """Orthonormal basis of the span of the rows of a map, shape (n_features, rank); None if it is the whole space."""
+    xp: Any = array_namespace(weight)
+    _, values, directions = xp.linalg.svd(weight, full_matrices=False)
+    rank = int((values > 1e-6 * values[0]).sum())
+    return None if rank == weight.shape[1] else directions[:rank].T
+
+
+def activation_scale(gram: Any) -> Any:
+    """About the mean square of the activations; the decoder is divided by it for queries."""
+    return gram.diagonal().mean().clip(1e-12)
+
+
+def factors_of_signs(features: Any, codes: Any, directions: Any, scale: Any, queries: Any) -> Any:
+    """Factors of shape (n, 2) of centered and scaled items with real queries, and codes of -1 and 1 (n, nbits)."""
+    xp: Any = array_namespace(features)
+    squared, inside = _squares(features, directions)
+    # at least the 2-norm: codes that are the signs of the queries give the 1-norm, which is not smaller
+    along = xp.maximum((queries * codes).sum(1), xp.linalg.vector_norm(queries, axis=1))
+    return _factors(xp, squared, inside, along * squared / inside.clip(1e-30), scale)
+
+
+def factors_of_reconstructions(features: Any, codes: Any, directions: Any, scale: Any, decoder: Any, unit: Any) -> Any:
+    """Factors of shape (n, 2) of centered and scaled items, whose codes of -1 and 1 (n, nbits) reconstruct them."""
+    xp: Any = array_namespace(features)
+    squared, inside = _squares(features, directions)
+    along = xp.maximum((features * (codes @ decoder)).sum(1), inside / 2)
+    slopes = EXACT * inside / along.clip(1e-30) + (1 - EXACT)
+    return _factors(xp, squared, inside, squared / (slopes * unit), scale)
+
+
+def _squares(features: Any, directions: Any) -> tuple[Any, Any]:
+    """Squared norms of items, and of their part in the span of the bits."""
+    squared = (features**2).sum(1)
+    return squared, squared if directions is None else ((features @ directions) ** 2).sum(1)
+
+
+def _factors(xp: Any, squared: Any, inside: Any, products: Any, scale: Any) -> Any:
+    products = xp.where(inside > 1e-10 * squared, products, xp.zeros_like(products))
+    return xp.stack([squared**0.5 * scale, products], axis=1)
+
+
+# --- functions
+
+
 class _Queries:
     """Mixin of functions with a map of their own for real queries, from which distances are estimated."""
 
     mean: Any
     offset: Any
     unit_norm: bool
-    image_shape: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one sample."""
-        return (len(self.mean),) if self.image_shape is None else tuple(int(length) for length in self.image_shape)
+        return (len(self.mean),)
 
     def read(self, X: Any) -> Any:
-        """Samples as vectors in float32 minus the offset, see :meth:`~skhash.functions.DenseFunction.read`."""
-        if self.image_shape is not None:
-            X = (X / np.float32(255) if X.dtype == np.uint8 else X).reshape(X.shape[0], -1)
+        """Samples in float32 minus the offset, see :meth:`~skhash.functions.DenseFunction.read`."""
         return read_samples(X, self.offset, self.unit_norm)
 
     def features(self, X: Any) -> Any:
@@ -248,12 +494,12 @@ class _Queries:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryFunction(_Queries, DenseFunction):
-    """A `DenseFunction` with a map of its own for real queries, and factors of items if there is one layer.
+    """A linear map with another one for real queries, and factors of items.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skhash.functions.reconstruction import QueryFunction
+    >>> from skhash.vectors.codes import QueryFunction
     >>> layer = np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
     >>> function = QueryFunction(
     ...     np.zeros(2, np.float32), (layer,), layer, spread=np.float32(1)
@@ -261,8 +507,6 @@ class QueryFunction(_Queries, DenseFunction):
     >>> function.factors(np.array([[3.0, 4.0]]))
     array([[5., 7.]], dtype=float32)
     """
-
-    image_shape: npt.NDArray[np.int64] | None = None
 
     @property
     def _scale(self) -> Any:
@@ -308,19 +552,13 @@ class QueryFunction(_Queries, DenseFunction):
         seen: FloatArray = np.divide(along, squared, out=np.ones_like(along), where=squared > 0)
         return 1 - seen
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
-        return super().arrays() | ({} if self.image_shape is None else {"image_shape": self.image_shape})
-
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
         """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
-        image_shape = arrays.get("image_shape")
-        function = super().from_arrays({name: value for name, value in arrays.items() if name != "image_shape"})
+        function = super().from_arrays(arrays)
         if function.query_layer is None or function.spread is None or function.spread.ndim or function.spread == 0:
             raise ValueError("`function_` must have a map of queries, and one spread > 0.")
-        _check_image_shape(image_shape, len(function.mean))
-        return replace(function, image_shape=image_shape)
+        return function
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -345,8 +583,6 @@ class ReconstructionFunction(_Queries, ArrayFunction):
         What is subtracted from features that are far from 0, before they become float32.
     unit_norm : bool, default=False
         Whether samples are divided by their norms, after the offset and before the mean.
-    image_shape : ndarray of shape (n_axes,), default=None
-        Shape of one sample, if samples are not vectors; their values in memory order are the features.
 
     Examples
     --------
@@ -376,7 +612,6 @@ class ReconstructionFunction(_Queries, ArrayFunction):
     prefix_bias: Annotated[FloatArray, Array("n_prefix_bits")] | None = None
     offset: Annotated[npt.NDArray[np.float64], Array("n_features")] | None = None
     unit_norm: Annotated[bool, Array("", "b")] = False
-    image_shape: Annotated[npt.NDArray[np.int64], Array("n_axes", "i")] | None = None
 
     @property
     def nbits(self) -> int:
@@ -470,7 +705,6 @@ class ReconstructionFunction(_Queries, ArrayFunction):
             )
         function.model.first_bits(len(function.digits))
         function._check_prefixes()
-        _check_image_shape(function.image_shape, len(function.mean))
         return function
 
     def _check_prefixes(self) -> None:
@@ -485,57 +719,3 @@ class ReconstructionFunction(_Queries, ArrayFunction):
                 f"`function_.prefixes` must ascend to less than {self.nbits} bits, and have {n_values} bits together. "
                 f"Got {self.prefixes.tolist()} instead."
             )
-
-
-def _check_image_shape(image_shape: Any, n_features: int) -> None:
-    """Raise ValueError unless images of a shape have so many values."""
-    if image_shape is None:
-        return
-    Array("n_axes", "i", minimum=1).check("function_.image_shape", image_shape, {})
-    if math.prod(image_shape.tolist()) != n_features:
-        raise ValueError(f"`function_.image_shape` must have {n_features} values. Got {image_shape} instead.")
-
-
-# --- factors, in numpy for functions and in torch for training
-
-
-def seen_directions(weight: Any) -> Any:
-    """Orthonormal basis of the span of the rows of a map, shape (n_features, rank); None if it is the whole space."""
-    xp: Any = array_namespace(weight)
-    _, values, directions = xp.linalg.svd(weight, full_matrices=False)
-    rank = int((values > 1e-6 * values[0]).sum())
-    return None if rank == weight.shape[1] else directions[:rank].T
-
-
-def activation_scale(gram: Any) -> Any:
-    """About the mean square of the activations; the decoder is divided by it for queries."""
-    return gram.diagonal().mean().clip(1e-12)
-
-
-def factors_of_signs(features: Any, codes: Any, directions: Any, scale: Any, queries: Any) -> Any:
-    """Factors of shape (n, 2) of centered and scaled items with real queries, and codes of -1 and 1 (n, nbits)."""
-    xp: Any = array_namespace(features)
-    squared, inside = _squares(features, directions)
-    # at least the 2-norm: codes that are the signs of the queries give the 1-norm, which is not smaller
-    along = xp.maximum((queries * codes).sum(1), xp.linalg.vector_norm(queries, axis=1))
-    return _factors(xp, squared, inside, along * squared / inside.clip(1e-30), scale)
-
-
-def factors_of_reconstructions(features: Any, codes: Any, directions: Any, scale: Any, decoder: Any, unit: Any) -> Any:
-    """Factors of shape (n, 2) of centered and scaled items, whose codes of -1 and 1 (n, nbits) reconstruct them."""
-    xp: Any = array_namespace(features)
-    squared, inside = _squares(features, directions)
-    along = xp.maximum((features * (codes @ decoder)).sum(1), inside / 2)
-    slopes = EXACT * inside / along.clip(1e-30) + (1 - EXACT)
-    return _factors(xp, squared, inside, squared / (slopes * unit), scale)
-
-
-def _squares(features: Any, directions: Any) -> tuple[Any, Any]:
-    """Squared norms of items, and of their part in the span of the bits."""
-    squared = (features**2).sum(1)
-    return squared, squared if directions is None else ((features @ directions) ** 2).sum(1)
-
-
-def _factors(xp: Any, squared: Any, inside: Any, products: Any, scale: Any) -> Any:
-    products = xp.where(inside > 1e-10 * squared, products, xp.zeros_like(products))
-    return xp.stack([squared**0.5 * scale, products], axis=1)

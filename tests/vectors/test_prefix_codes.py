@@ -11,10 +11,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 
 from skhash import EmbeddingHasher
-from skhash.functions.reconstruction import ReconstructionFunction
-from skhash.hashers.deep._reconstruction import OF_PREFIX, learn_reconstructions
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load, save
+from skhash.vectors.codes import OF_PREFIX, ReconstructionFunction, learn_reconstructions
 
 OPTIONS = {"metric": "euclidean", "n_epochs": 2, "random_state": 0}
 PREFIXES = (32, 64)
@@ -131,7 +130,7 @@ def test_the_same_codes_by_a_list_from_a_clone_and_in_parts(digits, whole):
 )
 def test_every_kind_of_codes_has_prefixes(options, digits):
     hasher = EmbeddingHasher(64, prefixes=(16, 40), **OPTIONS | options).fit(digits[0])
-    assert hasher.weights_["reconstructs"] == 1
+    assert isinstance(hasher.function_, ReconstructionFunction)
     assert hasher.prefix(16).project_queries(digits[1]).shape == (300, 16)
     assert hasher.history_[0]["loss"] > 0
 
@@ -193,9 +192,6 @@ def test_drift_compares_whole_codes_and_prefixes(digits, whole):
         {"prefixes": "32"},
         {"prefixes": 32},
         {"prefixes": (32,), "factors": True},
-        {"prefixes": (32,), "backbone": "mlp"},
-        {"prefixes": (32,), "affinity": "auto"},
-        {"prefixes": (32,), "smoothing": 1.0},
         {"prefixes": (8,), "nbits": 16},
     ],
 )
