@@ -47,7 +47,6 @@ from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.functions import HashFunction
 from skhash.persistence.fingerprint import fingerprint_of, known_fingerprint
-from skhash.unwrap import item_factors
 
 N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
 N_NAMED = 5  # a warning names at most this many constant bits
@@ -443,8 +442,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         (16, True)
         """
         ids = None if ids is None else checked_ids(ids, n_samples(X))
-        codes = Codes(self.encode(X), self._n_features_out, ids, item_factors(self, X))
-        return replace(codes, fingerprint=known_fingerprint(self.function_))
+        rows = self.encode(X)
+        return Codes(rows, self._n_features_out, ids, fingerprint=known_fingerprint(self.function_))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean tie-aware AP of `X` as queries against the training samples as database.
@@ -645,12 +644,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         self.database_ = None
         if self.store_database:
             rows = map_batches(self, X, binarize_and_pack)
-            codes = Codes(rows, self._n_features_out, factors=self._database_factors(X))
-            self.database_ = Database(codes, targets)
-
-    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
-        """Factors of the training samples, of a hasher that has them."""
-        return None
+            self.database_ = Database(Codes(rows, self._n_features_out), targets)
 
     def _set_database(self, codes: npt.NDArray[np.uint8], y: Any = None, factors: Any = None) -> None:
         """Set the database to the values of a file, which are checked afterwards."""

@@ -42,10 +42,13 @@ def training_database(hasher: Any) -> tuple[Codes, Any]:
     return hasher.database_.codes, hasher.database_.y
 
 
-def item_factors(estimator: Any, X: Any) -> Any:
-    """Factors of items, of shape (n_items, 2), of a hasher with ``factors=True``; else None."""
+def items_of(estimator: Any, X: Any) -> Codes:
+    """Codes of items, with the factors and the fingerprint of their hasher, if it has any."""
     hasher = find_hasher(estimator)
-    return hasher.encode_factors(hasher_input(estimator, X)) if getattr(hasher, "factors", False) else None
+    if callable(getattr(hasher, "codes", None)) and hasattr(hasher, "_n_features_out"):
+        codes: Codes = hasher.codes(hasher_input(estimator, X))
+        return codes
+    return codes_of(estimator, X)
 
 
 def without_database(estimator: Any) -> Any:

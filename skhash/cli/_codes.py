@@ -38,7 +38,7 @@ from skhash.neighbors import HammingNeighbors
 from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
-from skhash.unwrap import codes_of, find_hasher, hasher_input, item_factors
+from skhash.unwrap import find_hasher, hasher_input, items_of
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
@@ -109,7 +109,7 @@ def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any], np
             codes = convert.codes(samples)
             if not has_factors:
                 return codes
-            return np.hstack([codes, np.ascontiguousarray(item_factors(hasher, samples)).view(np.uint8)])
+            return np.hstack([codes, np.ascontiguousarray(hasher.encode_factors(samples)).view(np.uint8)])
 
     return record, n_bytes + 8 * has_factors
 
@@ -174,15 +174,11 @@ def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None,
 
 def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Items:
     """Codes, factors and names of the samples of DATA."""
-    codes, factors = [], []
+    parts = []
     for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
-            codes.append(codes_of(hasher, batch).rows)
-            factors.append(item_factors(hasher, batch))
-    inner = find_hasher(hasher)
-    all_factors = None if factors[0] is None else np.concatenate(factors)
-    given = {"ids": samples.ids, "factors": all_factors, "fingerprint": inner.fingerprint_}
-    return Items(Codes.of(np.concatenate(codes), int(inner._n_features_out), **given), samples.names)
+            parts.append(items_of(hasher, batch))
+    return Items(Codes.of(Codes.joined(parts), ids=samples.ids), samples.names)
 
 
 def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:

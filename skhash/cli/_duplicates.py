@@ -153,7 +153,7 @@ def _of_model(options: argparse.Namespace) -> _Items:
             vectors.append(np.asarray(batch, np.float32).reshape(len(batch), -1))
     images = load_pictures(options.data, options)
     images = images.part(np.isin(images.names, samples.names or []))  # without broken ones
-    together = Codes(np.concatenate([part.rows for part in codes]), codes[0].nbits)
+    together = Codes.joined(codes)
     return _Items(together, images.names, images, np.concatenate(vectors) if vectors else None)
 
 

@@ -5,6 +5,7 @@ everything behind takes the value.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -98,10 +99,11 @@ class Codes:
         Examples
         --------
         >>> from skhash.codes import Codes
-        >>> Codes.of([[224], [32]], nbits=3) is Codes.of([[1, 1, 1]])
-        False
-        >>> Codes.of([[0, 1, 1]]).rows
+        >>> codes = Codes.of([[0, 1, 1]])
+        >>> codes.rows
         array([[96]], dtype=uint8)
+        >>> Codes.of(codes) is codes
+        True
         """
         if isinstance(codes, Codes):
             checked = codes
@@ -140,6 +142,47 @@ class Codes:
                     f"{fingerprint} instead."
                 )
         return replace(self, **given)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Codes"]) -> "Codes":
+        """Codes of several parts, one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of Codes
+            At least one, all with the same number of bits, and all with identifiers and factors or all without.
+
+        Returns
+        -------
+        Codes
+            The codes of all parts, with the fingerprint of the first one.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit each other, or an identifier comes twice.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> codes = Codes.of([[0, 0, 1], [1, 1, 1]])
+        >>> Codes.joined([codes, codes[:1]]).rows.tolist()
+        [[32], [224], [32]]
+        """
+        first, given = parts[0], {}
+        for part in parts[1:]:
+            first.check_same(part, "parts[0]", "another part")
+        for name in ("ids", "factors"):
+            values = [getattr(part, name) for part in parts]
+            if any((value is None) != (values[0] is None) for value in values):
+                raise ValueError(f"`parts` must all have {name}, or none of them. Got some of both.")
+            given[name] = None if values[0] is None else np.concatenate(values)
+        rows = np.concatenate([part.rows for part in parts])
+        return cls(rows, first.nbits, fingerprint=first.fingerprint)._with(given["ids"], given["factors"], None)
+
+    def __repr__(self) -> str:
+        given = [name for name in ("ids", "factors", "fingerprint") if getattr(self, name) is not None]
+        return f"<Codes: {len(self):,} of {self.nbits} bits{', with ' + ', '.join(given) if given else ''}>"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -185,7 +228,7 @@ class Codes:
         Examples
         --------
         >>> from skhash.codes import Codes
-        >>> Codes.of([[224]], nbits=3).bits()
+        >>> Codes.of([[1, 1, 1]]).bits()
         array([[1, 1, 1]], dtype=uint8)
         """
         return np.unpackbits(self.rows, axis=1, count=self.nbits)

@@ -21,7 +21,7 @@ from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.registry import BASELINES
-from skhash.unwrap import item_factors, real_queries
+from skhash.unwrap import items_of, real_queries
 
 SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
@@ -74,12 +74,12 @@ class HasherIndex:
 
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
-        self.codes, self.factors = self.hasher.encode(items), item_factors(self.hasher, items)
-        self.blocks = Codes(self.codes, self.hasher.nbits).blocks()
+        self.codes = items_of(self.hasher, items)
+        self.blocks = self.codes.blocks()
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
-        return self._nearest(Real(*real_queries(self.hasher, queries, self.factors)), k)
+        return self._nearest(Real(*real_queries(self.hasher, queries, self.codes.factors)), k)
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""
@@ -113,7 +113,7 @@ def evaluate_method(
     of_queries = dict(zip(REAL_METRICS, search_recalls(index.search, vectors), strict=True))
     if isinstance(index, HasherIndex):
         of_queries |= zip(CODE_METRICS, search_recalls(index.search_codes, vectors), strict=True)
-        values["codes_sha256"] = hashlib.sha256(index.codes.tobytes()).hexdigest()
+        values["codes_sha256"] = hashlib.sha256(index.codes.rows.tobytes()).hexdigest()
     values |= {name: float(recalls.mean()) for name, recalls in of_queries.items()} | {"per_query": of_queries}
     return values, getattr(index, "hasher", index)
 

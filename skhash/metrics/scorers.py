@@ -21,7 +21,7 @@ from skhash.unwrap import (
     codes_of,
     find_hasher,
     hasher_input,
-    item_factors,
+    items_of,
     real_queries,
     training_database,
 )
@@ -233,7 +233,7 @@ class RetrievalScorer:
             database_X, database_y = self.database
             if is_dask(database_X):
                 return self._sharded(estimator, queries, query_y)
-            database = codes_of(estimator, database_X)
+            database = (items_of if self.query == "real" else codes_of)(estimator, database_X)
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
             if len(queries) < 2:
@@ -241,10 +241,10 @@ class RetrievalScorer:
                     '`X` must have at least 2 samples with database="fold", which ranks the others for each. Got 1 '
                     'instead. Take fewer folds, or database="fit".'
                 )
-            database, database_y = queries, query_y
+            database, database_y = items_of(estimator, X) if self.query == "real" else queries, query_y
         else:
             database, database_y = training_database(hasher)
-        activations, estimates = self._real_queries(estimator, hasher, X)
+        activations, estimates = self._real_queries(estimator, hasher, X, database)
         ranking = Ranking(
             queries,
             database,
@@ -278,20 +278,16 @@ class RetrievalScorer:
     def _bit_weights(self, hasher: Any) -> Any:
         return getattr(hasher, "bit_weights_", None) if self.weighted else None
 
-    def _real_queries(self, estimator: Any, hasher: Any, X: Any) -> tuple[Any, Any]:
+    def _real_queries(self, estimator: Any, hasher: Any, X: Any, database: Codes) -> tuple[Any, Any]:
         """Real queries, and if the hasher has factors the terms of the estimated distances."""
         if self.query != "real":
             return None, None
-        if isinstance(self.database, str) and self.database == "fit":
-            factors = hasher.database_.codes.factors
-            if factors is None and getattr(hasher, "factors", False):
-                raise ValueError(
-                    "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "
-                    "Got 'fit' instead."
-                )
-        else:
-            factors = item_factors(estimator, X if isinstance(self.database, str) else self.database[0])
-        return real_queries(estimator, X, factors)
+        if database.factors is None and getattr(hasher, "factors", False):
+            raise ValueError(
+                "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "
+                "Got 'fit' instead."
+            )
+        return real_queries(estimator, X, database.factors)
 
     def _affinity(self, hasher: Any, database_y: Any) -> str | Callable[[Any, Any], Any]:
         if self._n_neighbors[0] is not None:

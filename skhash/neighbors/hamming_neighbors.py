@@ -58,7 +58,7 @@ from skhash.unwrap import (
     find_function,
     find_hasher,
     first_step,
-    item_factors,
+    items_of,
     real_queries,
     without_database,
 )
@@ -224,14 +224,14 @@ class HammingNeighbors(BaseEstimator):
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
             check_has_real_queries(hasher)
-        made = self._encode(hasher, X)
+        made = self._encode(None, X) if hasher is None else items_of(hasher, X)
         codes = CodeBlocks.from_rows(made.rows, made.nbits)
         code_search = build_code_search(self.backend, checked_device(self), codes, hasher)
         after = self._copy()
         check_features(after, X, hasher, reset=True)
         after.hasher_, after._code_search = hasher, code_search
         after._function = find_function(hasher)
-        after._items = Items.of(codes, new_ids, item_factors(hasher, X), kept)
+        after._items = Items.of(codes, new_ids, made.factors, kept)
         # in one step: if anything fails or is interrupted, the previous fit stays complete
         self.__dict__ = after.__dict__
         return self
@@ -294,16 +294,13 @@ class HammingNeighbors(BaseEstimator):
         self._check_function(find_function(self.hasher_))
         check_encodes_items(self.hasher_)
         new_ids = ids_of_new(_ids_with(X, ids), n_samples(X), items)
-        codes = self._encode_more(X)
-        factors = None
-        if items.factors is not None:
-            factors = codes.factors if isinstance(X, Codes) else item_factors(self.hasher_, X)
-            if factors is None:
-                raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
+        codes = self._encode_more(X, are_items=items.factors is not None)
+        if items.factors is not None and codes.factors is None:
+            raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
         kept = items.vectors
         if kept is not None:
             vectors = checked_vectors(X if vectors is None else vectors, len(codes), kept.n_dimensions)
-        self._items = items.with_more(codes.rows, new_ids, factors, vectors)
+        self._items = items.with_more(codes.rows, new_ids, codes.factors, vectors)
         return self
 
     def remove(self, ids: npt.ArrayLike) -> Self:
@@ -667,8 +664,7 @@ class HammingNeighbors(BaseEstimator):
         --------
         >>> from skhash.neighbors import HammingNeighbors
         >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]]).codes_
-        Codes(rows=array([[ 32],
-               [224]], dtype=uint8), nbits=3, ids=array([0, 1]), factors=None, fingerprint=None)
+        <Codes: 2 of 3 bits, with ids>
         """
         codes = self._items.codes
         return Codes(codes.rows(), codes.nbits, self.ids_, self.factors_, self._fingerprint)
@@ -791,14 +787,14 @@ class HammingNeighbors(BaseEstimator):
         check_not_1d(X)
         return Codes.of(check_array(X, dtype=None, estimator=self, input_name="X"), self.nbits, name="X")
 
-    def _encode_more(self, X: Any) -> Codes:
+    def _encode_more(self, X: Any, are_items: bool = False) -> Codes:
         """Codes of samples that have the features and the number of bits of the items; Codes pass as they are."""
         if isinstance(X, Codes):
             self._check_made_by_hasher(X)
             return X
         if hasattr(self, "n_features_in_"):  # False if the items are texts, which a Pipeline encodes
             check_not_1d(X)
-        codes = self._encode(self.hasher_, X)
+        codes = items_of(self.hasher_, X) if are_items else self._encode(self.hasher_, X)
         self._check_samples(X, codes.nbits)
         return codes
 

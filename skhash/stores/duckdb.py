@@ -137,8 +137,7 @@ def from_duckdb(
     >>> connection = duckdb.connect()
     >>> to_duckdb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_duckdb(connection)
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), factors=None, fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     """
     library("duckdb", "duckdb", "from_duckdb")
     name = quoted(table)

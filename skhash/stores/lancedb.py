@@ -105,8 +105,7 @@ def from_lancedb(connection: "lancedb.DBConnection", table: str = "codes", *, fi
     >>> connection = lancedb.connect(tempfile.mkdtemp())
     >>> table = to_lancedb([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_lancedb(connection)
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), factors=None, fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     """
     found = connection.open_table(table)
     check_same_hasher(fingerprint_of_schema(found.schema), fingerprint, table)

@@ -100,8 +100,7 @@ def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None
     >>> path = Path(tempfile.mkdtemp()) / "codes.parquet"
     >>> to_parquet([[0, 0, 1], [1, 1, 1]], path, ids=[7, 8])
     >>> from_parquet(path)
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), factors=None, fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     """
     arrow = library("pyarrow", "pyarrow", "from_parquet")
     parquet = library("pyarrow.parquet", "pyarrow", "from_parquet")

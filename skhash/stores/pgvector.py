@@ -146,8 +146,7 @@ def from_pgvector(connection: "psycopg.Connection", table: str = "codes", *, fin
     >>> connection = psycopg.connect(server.get_uri(), autocommit=True)
     >>> to_pgvector([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_pgvector(connection)
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), factors=None, fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     >>> connection.close()
     >>> server.cleanup()
     """

@@ -136,8 +136,7 @@ def from_sqlite_vec(
     >>> connection = apsw.Connection(":memory:")
     >>> to_sqlite_vec([[0, 0, 1], [1, 1, 1]], connection, ids=[7, 8])
     >>> from_sqlite_vec(connection, nbits=3)
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([7, 8]), factors=None, fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     """
     cursor, apsw = _cursor(connection), library("apsw", "apsw", "from_sqlite_vec")
     name = quoted(table)

@@ -98,8 +98,7 @@ def from_usearch(index: "Index") -> Codes:
     --------
     >>> from skhash.stores import from_usearch, to_usearch
     >>> from_usearch(to_usearch([[0, 0, 1], [1, 1, 1]]))
-    Codes(rows=array([[ 32], [224]], dtype=uint8), nbits=3,
-                ids=array([0, 1]), fingerprint=None)
+    <Codes: 2 of 3 bits, with ids>
     """
     usearch = library("usearch.index", "usearch", "from_usearch")
     if not isinstance(index, usearch.Index) or index.dtype != usearch.ScalarKind.B1:

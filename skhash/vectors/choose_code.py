@@ -38,7 +38,7 @@ from skhash.affinity import NeighborAffinity, PrecomputedAffinity
 from skhash.affinity.targets import as_targets, check_complete
 from skhash.codes.bits import MAX_NBITS, memory_chunks
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
-from skhash.unwrap import find_hasher, item_factors, named_warnings
+from skhash.unwrap import find_hasher, items_of, named_warnings
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
 _MAX_QUERIES = 1000  # largest default number of queries
@@ -480,8 +480,8 @@ def _recalls(
 
 def _bytes_per_item(hasher: Any, held_out: _HeldOut, nbits: int, vectors: StoredVectors | None) -> tuple[int, int]:
     """Bytes of the packed code of an item and its factors, and of the vector that is re-ranked."""
-    factors = item_factors(hasher, _safe_indexing(held_out.items, [0]))
-    size = -(-nbits // 8) + (0 if factors is None else factors.nbytes)
+    codes = items_of(hasher, _safe_indexing(held_out.items, [0]))
+    size = codes.rows.nbytes + (0 if codes.factors is None else codes.factors.nbytes)
     first = held_out.item_vectors[:1]
     if vectors is None:
         return size, 0

@@ -23,6 +23,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
@@ -47,6 +48,7 @@ from skhash._validation import (
     resolve_device,
 )
 from skhash.base import BaseHasher, InterruptedFit
+from skhash.codes import Codes
 from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.linear import as_layer
@@ -559,8 +561,15 @@ class EmbeddingHasher(BaseHasher):
         """Factors of validated samples."""
         return map_batches(self, X, lambda factors: factors, "factors")
 
-    def _database_factors(self, X: Any) -> npt.NDArray[np.float32] | None:
-        return self._factors(X) if self.factors else None
+    def codes(self, X: Any, *, ids: npt.ArrayLike | None = None) -> Codes:  # noqa: D102
+        codes = super().codes(X, ids=ids)
+        return replace(codes, factors=self.encode_factors(X)) if self.factors else codes
+
+    def _store_database(self, X: Any, targets: Any) -> None:
+        super()._store_database(X, targets)
+        if self.factors and self.database_ is not None:
+            codes = replace(self.database_.codes, factors=self._factors(X))
+            self.database_ = replace(self.database_, codes=codes)
 
     def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
         """Real queries for items with factors, and what each query adds to its estimated distances."""

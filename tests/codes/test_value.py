@@ -151,3 +151,15 @@ def test_ids_and_fingerprint_go_through_a_store(hasher, other, tmp_path):
     plain = Codes.of(pack(hasher.transform(X)), 20)
     to_parquet(plain, tmp_path / "plain.parquet")
     assert from_parquet(tmp_path / "plain.parquet").ids.tolist() == list(range(120))
+
+
+def test_parts_are_joined(hasher):
+    codes = hasher.codes(X, ids=NAMES)
+    whole = Codes.joined([codes[:50], codes[50:]])
+    assert_array_equal(whole.rows, codes.rows)
+    assert (whole.ids.tolist(), whole.fingerprint) == (NAMES, hasher.fingerprint_)
+    assert repr(whole) == "<Codes: 120 of 20 bits, with ids, fingerprint>"
+    with pytest.raises(ValueError, match="`ids` must differ from each other"):
+        Codes.joined([codes[:5], codes[:5]])
+    with pytest.raises(ValueError, match="`parts` must all have ids, or none of them"):
+        Codes.joined([codes[:5], hasher.codes(X)])
