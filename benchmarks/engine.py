@@ -26,7 +26,7 @@ OBJECTIVES = {
 }
 
 
-def plain_epochs(encoder, objective, X, y):
+def plain_epochs(encoder, objective, X, relevance):
     """Iterator over the epochs of a loop written by hand."""
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=LEARNING_RATE)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, N_EPOCHS * N_SAMPLES // BATCH_SIZE)
@@ -36,7 +36,7 @@ def plain_epochs(encoder, objective, X, y):
         order = rng.permutation(N_SAMPLES)
         for start in range(0, N_SAMPLES, BATCH_SIZE):
             batch = order[start : start + BATCH_SIZE]
-            loss = objective(encoder, samples[batch], y[batch], batch)
+            loss = objective(encoder, samples[batch], relevance.take(batch), batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -53,7 +53,7 @@ def test_engine_against_a_plain_loop(name, backbone, capsys):
         encoders = [Encoder(N_FEATURES, NBITS, backbone, 0.3, 0.3) for _ in range(2)]
         schedule = Schedule(N_EPOCHS, BATCH_SIZE, LEARNING_RATE)
         trainer = Trainer(encoders[0], OBJECTIVES[name](), X, Relevance.of(y), schedule, np.random.default_rng(0), CPU)
-        plain = plain_epochs(encoders[1], OBJECTIVES[name](), X, y)
+        plain = plain_epochs(encoders[1], OBJECTIVES[name](), X, Relevance.of(y))
         times = {"engine": [], "plain loop": []}
         for _ in range(N_EPOCHS):
             for loop, run in (("engine", trainer.run_epoch), ("plain loop", lambda: next(plain))):
