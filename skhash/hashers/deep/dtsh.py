@@ -13,7 +13,7 @@ here both as means: over the triplets of a batch, and over its entries.
 from __future__ import annotations
 
 from numbers import Real
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 from skhash._compat import Interval
 from skhash._libraries import torch
@@ -97,6 +97,7 @@ class DTSHHasher(QuantizedDeepHasher):
     """
 
     _recipes = {"linear": (2500, 128, 0.02, 0.5, 1.0), "deep": (1500, 128, 0.003, 1.0, 0.1)}
+    _of_module: ClassVar = {}  # the values of "deep" are better there, too (experiments/networks.py)
     _hidden_dropout = 0.1
     _parameter_constraints = QuantizedDeepHasher._parameter_constraints | {
         "margin": [Interval(Real, 0, None, closed="left"), None],

@@ -17,7 +17,7 @@ the histogram that TALR, of the same authors, ranks.
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 from skhash._compat import Interval
 from skhash._libraries import torch
@@ -110,6 +110,7 @@ class MIHashHasher(DeepHasher):
     _n_epochs_range = (30, 400)
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "alpha")
     _recipes = {"linear": (400, 1000, 0.1, 0.5, 2.0), "deep": (400, 1000, 0.003, 0.1, 2.0)}
+    _of_module: ClassVar = {}  # the values of "deep" are better there, too (experiments/networks.py)
     _sgd_rates = {"linear": 1.0, "deep": 1.0}
     _hidden_dropout = 0.0
 

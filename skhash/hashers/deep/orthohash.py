@@ -20,7 +20,7 @@ classes.
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -142,6 +142,7 @@ class OrthoHashHasher(LabelsMixin, DeepHasher):
     class_codes_: Annotated[npt.NDArray[np.int8], Array("n_classes nbits", "i", minimum=-1)]
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay", "scale", "margin")
     _recipes = {"linear": (2500, 256, 0.02, 5.0, 8.0, 0.5), "deep": (1500, 256, 0.003, 0.1, 8.0, 0.5)}
+    _of_module: ClassVar = {}  # the values of "deep" are better there, too (experiments/networks.py)
     _sgd_rates = {"linear": 0.1, "deep": 0.1}
 
     def __init__(
