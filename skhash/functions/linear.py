@@ -118,8 +118,6 @@ class DenseFunction(ArrayFunction):
     layers : tuple of pairs of ndarrays, float32
         Weight of shape (n_inputs, n_outputs) and bias of shape (n_outputs,) of each layer. A sample alone is mapped
         faster if the memory order of weights is that of columns.
-    query_layer : pair of ndarrays, default=None
-        Last layer of real queries; None uses that of activations.
     offset : ndarray of shape (n_features,), float64, default=None
         What is subtracted from features that are far from 0, before they become float32.
     unit_norm : bool, default=False
@@ -139,7 +137,6 @@ class DenseFunction(ArrayFunction):
 
     mean: npt.NDArray[np.float32]
     layers: Layers
-    query_layer: tuple[Any, Any] | None = None
     offset: npt.NDArray[np.float64] | None = None
     unit_norm: bool = False
     spread: npt.NDArray[Any] | None = None
@@ -156,14 +153,7 @@ class DenseFunction(ArrayFunction):
 
     def activations(self, X: Any) -> Any:
         """Activations of samples, see :meth:`~skhash.functions.HashFunction.activations`."""
-        return self._outputs(X, self.layers)
-
-    def queries(self, X: Any) -> Any:
-        """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
-        return self._outputs(X, self.layers if self.query_layer is None else (*self.layers[:-1], self.query_layer))
-
-    def _outputs(self, X: Any, layers: Layers) -> Any:
-        (weight, bias), *others = layers
+        (weight, bias), *others = self.layers
         outputs = centered_product(self.read(X), self.mean, weight, bias)
         for weight, bias in others:
             outputs = _product(outputs.clip(0), weight) + bias
@@ -190,13 +180,8 @@ class DenseFunction(ArrayFunction):
 
     def first(self, nbits: int) -> Self:
         """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
-
-        def cut(layer: tuple[Any, Any]) -> tuple[Any, Any]:
-            weight, bias = layer
-            return weight[:, :nbits].copy(order="K"), bias[:nbits].copy()
-
-        query_layer = None if self.query_layer is None else cut(self.query_layer)
-        return replace(self, layers=(*self.layers[:-1], cut(self.layers[-1])), query_layer=query_layer)
+        weight, bias = self.layers[-1]
+        return replace(self, layers=(*self.layers[:-1], (weight[:, :nbits].copy(order="K"), bias[:nbits].copy())))
 
     def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> Self:
         """Function with arrays of another library, see :meth:`~skhash.functions.ArrayFunction.converted`."""
@@ -206,8 +191,7 @@ class DenseFunction(ArrayFunction):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
         arrays = {"mean": self.mean, "unit_norm": np.asarray(self.unit_norm)}
-        pairs = dict(enumerate(self.layers)) | ({} if self.query_layer is None else {"queries": self.query_layer})
-        for name, (weight, bias) in pairs.items():
+        for name, (weight, bias) in enumerate(self.layers):
             arrays |= {f"weight.{name}": weight, f"bias.{name}": bias}
         others = {"offset": self.offset, "spread": self.spread}
         return arrays | {name: np.asarray(value) for name, value in others.items() if value is not None}
@@ -215,16 +199,14 @@ class DenseFunction(ArrayFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
         """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
-        n_layers = max(1, sum(name.startswith("weight.") for name in arrays) - ("weight.queries" in arrays))
+        n_layers = max(1, sum(name.startswith("weight.") for name in arrays))
         layers = [f"{kind}.{i}" for i in range(n_layers) for kind in ("weight", "bias")]
-        optional = {"weight.queries", "bias.queries"} if {"weight.queries", "bias.queries"} & arrays.keys() else set()
-        required = {"mean", "unit_norm", *layers, *optional}
+        required = {"mean", "unit_norm", *layers}
         check_names(arrays, required, required | {"offset", "spread"})
         widths = ["n_features", *(f"n_hidden_{i}" for i in range(1, n_layers)), "nbits"]
         shapes = {"mean": "n_features", "offset": "n_features", "unit_norm": ""}
         for i, (n_inputs, n_outputs) in enumerate(pairwise(widths)):
             shapes |= {f"weight.{i}": f"{n_inputs} {n_outputs}", f"bias.{i}": n_outputs}
-        shapes |= {"weight.queries": f"{widths[-2]} nbits", "bias.queries": "nbits"}
         lengths: dict[str, int] = {}
         for name, shape in shapes.items():
             if name in arrays:
@@ -240,8 +222,6 @@ def _dense_fields(arrays: Mapping[str, Any]) -> dict[str, Any]:
     names = sorted(int(name[7:]) for name in arrays if name[:7] == "weight." and name[7:].isdecimal())
     fields: dict[str, Any] = {name: arrays.get(name) for name in ("mean", "offset", "spread")}
     fields["layers"] = tuple((arrays[f"weight.{name}"], arrays[f"bias.{name}"]) for name in names)
-    if "weight.queries" in arrays:
-        fields["query_layer"] = arrays["weight.queries"], arrays["bias.queries"]
     return fields
 
 

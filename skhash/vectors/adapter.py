@@ -42,7 +42,7 @@ from skhash.codes import Codes, signs, threshold
 from skhash.functions import DenseFunction, LinearFunction
 from skhash.functions.linear import TINY, read_samples
 from skhash.unwrap import check_has_real_queries, find_hasher
-from skhash.vectors.codes import ReconstructionFunction
+from skhash.vectors.codes import QueryFunction, ReconstructionFunction
 
 _PENALTIES = 10.0 ** np.arange(-3, 3)  # of the ridge regression, per pair
 _N_STEPS = 200
@@ -91,7 +91,7 @@ def _query_map(function: Any) -> FloatArray:
     if isinstance(function, LinearFunction):
         return np.asarray(function.projection, np.float32)
     if isinstance(function, DenseFunction) and len(function.layers) == 1:
-        weight: FloatArray = (function.query_layer or function.layers[0])[0]
+        weight: FloatArray = (function.query_layer if isinstance(function, QueryFunction) else function.layers[0])[0]
         return weight
     return np.eye(function.nbits, dtype=np.float32)
 
@@ -130,7 +130,7 @@ def _trained(
 ) -> tuple[FloatArray, FloatArray]:
     """A^T and a, trained from a start, which is kept if held-out queries find no more by what is trained.
 
-    They map samples minus the first of the moments, divided by the second one.
+    They map samples minus the first of the moments, divided by the second one. The loop is that of EmbeddingHasher.
     """
     import torch
 
@@ -151,21 +151,19 @@ def _trained(
     with own_settings(), seeded(0, device):  # restores the global generators; the initial weights are replaced
         encoder = QueryEncoder(X.shape[1], codes.shape[1], metric)
         encoder.hash.requires_grad_(False)  # the codes stay
-        state = dict(
-            zip(("queries.weight", "queries.bias"), map(torch.from_numpy, (start[0].T, start[1])), strict=True)
-        )
+        state = {"queries.weight": torch.from_numpy(start[0].T), "queries.bias": torch.from_numpy(start[1])}
         state |= {"mean": torch.from_numpy(moments[0]), "scale": torch.tensor(moments[1])}
         encoder.load_state_dict(encoder.state_dict() | state)
         terms = ItemTerms(torch.from_numpy(codes), torch.zeros(len(codes)))
         held_out.items = ItemTerms(terms.vectors[held_out.rows], terms.offsets[held_out.rows])
         held_out.best = held_out.measure(encoder), 0
         objective = PairsObjective(terms, learned, held_out.others, queries is None)
-        samples = StackedArrays(X, asked)
+        samples = StackedArrays(np.asarray(X, np.float32), np.asarray(asked, np.float32))
         schedule = Schedule(_N_STEPS, len(samples), _LEARNING_RATE)  # an epoch is a step
         trainer = Trainer(encoder, objective, samples, None, schedule, rng, device)  # type: ignore[arg-type]
-        kept = {}
+        kept = dict(state)
         train(trainer, held_out, lambda weights: kept.update({name: weights[name].clone() for name in state}))
-    return (kept["queries.weight"].numpy().T, kept["queries.bias"].numpy()) if kept else start
+    return kept["queries.weight"].numpy().T, kept["queries.bias"].numpy()
 
 
 class QueryAdapter(BaseEstimator):

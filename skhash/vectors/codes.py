@@ -59,7 +59,7 @@ what makes norm^2 / along this slope, in the units of the scores. Training chang
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Annotated, Any, Self, cast
@@ -443,6 +443,9 @@ def _factors(xp: Any, squared: Any, inside: Any, products: Any, scale: Any) -> A
 # --- functions
 
 
+_QUERIES = "weight.queries", "bias.queries"
+
+
 class _Queries:
     """Mixin of functions with a map of their own for real queries, from which distances are estimated."""
 
@@ -502,11 +505,13 @@ class QueryFunction(_Queries, DenseFunction):
     >>> from skhash.vectors.codes import QueryFunction
     >>> layer = np.eye(2, dtype=np.float32), np.zeros(2, np.float32)
     >>> function = QueryFunction(
-    ...     np.zeros(2, np.float32), (layer,), layer, spread=np.float32(1)
+    ...     np.zeros(2, np.float32), (layer,), spread=np.float32(1), query_layer=layer
     ... )
     >>> function.factors(np.array([[3.0, 4.0]]))
     array([[5., 7.]], dtype=float32)
     """
+
+    query_layer: tuple[Any, Any] = ()  # type: ignore[assignment]  # weight (n_features, nbits) and bias (nbits,)
 
     @property
     def _scale(self) -> Any:
@@ -515,6 +520,23 @@ class QueryFunction(_Queries, DenseFunction):
     @property
     def _query_layer(self) -> Any:
         return self.query_layer
+
+    def queries(self, X: Any) -> Any:
+        """Real queries of samples, see :meth:`~skhash.functions.HashFunction.queries`."""
+        return centered_product(self.read(X), self.mean, *self.query_layer)
+
+    def first(self, nbits: int) -> Self:
+        """Function of the first bits, see :meth:`~skhash.functions.HashFunction.first`."""
+        weight, bias = self.query_layer
+        return replace(super().first(nbits), query_layer=(weight[:, :nbits].copy(order="K"), bias[:nbits].copy()))
+
+    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> Self:
+        """Function with arrays of another library, see :meth:`~skhash.functions.ArrayFunction.converted`."""
+        return replace(super().converted(convert), query_layer=tuple(map(convert, self.query_layer)))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays by name, see :meth:`~skhash.functions.HashFunction.arrays`."""
+        return super().arrays() | dict(zip(_QUERIES, self.query_layer, strict=True))
 
     def factors(self, X: npt.NDArray[Any]) -> FloatArray:
         """Factors of items, see :meth:`skhash.EmbeddingHasher.encode_factors`.
@@ -555,10 +577,15 @@ class QueryFunction(_Queries, DenseFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], **given: Any) -> Self:
         """Function of the arrays of a file, see :meth:`~skhash.functions.HashFunction.from_arrays`."""
-        function = super().from_arrays(arrays)
-        if function.query_layer is None or function.spread is None or function.spread.ndim or function.spread == 0:
-            raise ValueError("`function_` must have a map of queries, and one spread > 0.")
-        return function
+        if missing := sorted(set(_QUERIES) - arrays.keys()):
+            raise ValueError(f"`function_.{missing[0]}` is missing: it must have a map of queries.")
+        function = super().from_arrays({name: value for name, value in arrays.items() if name not in _QUERIES})
+        if len(function.layers) > 1 or function.spread is None or function.spread.ndim or function.spread == 0:
+            raise ValueError("`function_` must have one layer, and one spread > 0.")
+        lengths = {"n_features": len(function.mean), "nbits": function.nbits}
+        for name, axes in zip(_QUERIES, ("n_features nbits", "nbits"), strict=True):
+            Array(axes).check(f"function_.{name}", arrays[name], lengths)
+        return replace(function, query_layer=(arrays[_QUERIES[0]], arrays[_QUERIES[1]]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -909,7 +909,7 @@ class EmbeddingHasher(BaseHasher):
         layer = as_layer(weights["queries.weight"] / scale, weights["queries.bias"])
         if not (codes := self._codes_of_weights()):
             items = as_layer(weights["hash.weight"].astype(np.float64) / scale.item(), weights["hash.bias"])
-            return QueryFunction(mean, (items,), layer, offset, unit_norm, scale)
+            return QueryFunction(mean, (items,), offset, unit_norm, scale, layer)
         fields: dict[str, Any] = codes | {"middle": codes["middle"].item(), "start": weights["hash.weight"]}
         if self.prefixes:
             fields["prefixes"] = np.array(self.prefixes, np.int64)

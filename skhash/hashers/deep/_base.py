@@ -4,7 +4,7 @@ import math
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack
 
@@ -112,7 +112,6 @@ class DeepHasher(BaseHasher):
     _parameter_constraints = BaseHasher._parameter_constraints | CONSTRAINTS
 
     _shared_defaults: ClassVar[dict[str, Any]] = {}  # defaults of shared parameters; needs an `__init__`
-    _left_out: ClassVar[Sequence[str]] = ()  # shared parameters that the class does not have
     #: parameters that may be None, with `n_steps` for `n_epochs`; their defaults; and the learning rates of SGD. The
     #: values here are those of most methods.
     _settings: tuple[str, ...] = ("n_steps", "batch_size", "learning_rate", "weight_decay")
@@ -143,14 +142,13 @@ class DeepHasher(BaseHasher):
     @classmethod
     def _needed_parameters(cls) -> list[str]:
         settings = ["n_epochs" if name == "n_steps" else name for name in cls._settings]
-        return [name for name in super()._needed_parameters() + settings if name not in cls._left_out]
+        return super()._needed_parameters() + settings
 
     def __init__(self, nbits: int = 32, **shared: Unpack[SharedParameters]) -> None:
         self.nbits = nbits
         given: dict[str, Any] = dict(shared)
         for name, default in (SHARED | self._shared_defaults).items():
-            if name not in self._left_out:
-                setattr(self, name, given.pop(name, default))
+            setattr(self, name, given.pop(name, default))
         if given:
             name = next(iter(given))
             raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
@@ -205,7 +203,8 @@ class DeepHasher(BaseHasher):
         >>> len(hasher.history_)  # both epochs are in the checkpoint
         2
         """
-        self._check_resume(resume)
+        if resume and self.checkpoint is None:
+            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
         return self._run_fit(X, y, resume=resume)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -302,12 +301,6 @@ class DeepHasher(BaseHasher):
     def _objective(self) -> "Objective":
         """Objective to minimize. `affinity_` and `settings_` are known."""
 
-    def _new_encoder(self, *args: Any, **options: Any) -> "Encoder":
-        """Encoder with initial weights."""
-        from skhash.engine import Encoder
-
-        return Encoder(*args, **options)
-
     def _kind(self) -> str:
         """Key of the recipe in `_recipes`."""
         return "linear" if self.backbone is None else "deep"
@@ -391,10 +384,6 @@ class DeepHasher(BaseHasher):
                 f"Got {self.smoothing} with backbone={self.backbone!r} and samples of shape {self.input_shape_}."
             )
 
-    def _check_resume(self, resume: bool) -> None:
-        if resume and self.checkpoint is None:
-            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
-
     def _check_kind_of_targets(self, targets: Any) -> None:
         """Raise ValueError for targets that the affinity cannot compare with those of the last call."""
         before, one = None if self.database_ is None else self.database_.y, slice(0, 1)
@@ -461,11 +450,12 @@ class DeepHasher(BaseHasher):
     # --- build
 
     def _build_encoder(self, X: Any, rng: np.random.RandomState) -> "Encoder":
+        from skhash.engine import Encoder
         from skhash.engine.layers import N_MAX_DIRECTIONS
 
         smoothing = self.settings_.get("smoothing", 0.0)
         n_directions = min(N_MAX_DIRECTIONS, min(X.shape) // 2) if smoothing else 0
-        encoder = self._new_encoder(
+        encoder = Encoder(
             X.shape[1:],
             self.nbits,
             self.backbone,
@@ -480,7 +470,7 @@ class DeepHasher(BaseHasher):
         self._initialize(encoder, X, rng)
         return encoder
 
-    def _dropouts(self) -> dict[str, float]:
+    def _dropouts(self) -> dict[str, Any]:
         """Probabilities of the dropouts that the backbone uses."""
         return {name: self.settings_[name] for name in _USED_BY if name in self.settings_}
 
@@ -488,6 +478,7 @@ class DeepHasher(BaseHasher):
         """Encoder with the learned weights; for training also with dropout."""
         import torch
 
+        from skhash.engine import Encoder
         from skhash.engine.networks import without_weights
         from skhash.engine.runtime import seeded
 
@@ -501,7 +492,7 @@ class DeepHasher(BaseHasher):
         if training:
             options |= self._dropouts() | {"mixed_precision": self.mixed_precision}
         with seeded(0, device):  # restores the global generators; the initial weights are replaced
-            encoder = self._new_encoder(self.input_shape_, len(self.weights_["hash.weight"]), **options)
+            encoder = Encoder(self.input_shape_, len(self.weights_["hash.weight"]), **options)
         encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
         return encoder.to(device)
 
@@ -636,13 +627,13 @@ class DeepHasher(BaseHasher):
         self.function_ = self._function()
 
     def _function(self) -> HashFunction:
-        """Function of `weights_`: layers of arrays for vectors without a network of the user, else a network."""
+        """Function of `weights_`: layers of arrays for vectors without a network but "mlp", else a network."""
         from skhash.functions import DenseFunction
         from skhash.functions.network import NetworkFunction, dense_layers
 
         encoder = self._trained_encoder()
         offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
-        if self._is_dense():
+        if self._fixed["backbone"] in (None, "mlp") and len(self.input_shape_) == 1:
             layers, spread = dense_layers(encoder), encoder.scale.numpy()
             return DenseFunction(encoder.mean.numpy(), layers, offset=offset, spread=spread)
         weights = {name: self.weights_[name] for name in encoder.state_dict() if name != "offset"}
@@ -655,10 +646,6 @@ class DeepHasher(BaseHasher):
         with self._environment():
             return self._rebuild_encoder(torch.device("cpu")).fold().eval()
 
-    def _is_dense(self) -> bool:
-        """Whether the function of the weights consists of arrays."""
-        return self._fixed["backbone"] in (None, "mlp") and len(self.input_shape_) == 1
-
     def _check_stored(self, lengths: dict[str, int]) -> None:
         if missing := set(FIXED) - self._fixed.keys():
             raise ValueError(f"`_fixed` must have {sorted(missing)[0]!r}.")
@@ -670,15 +657,10 @@ class DeepHasher(BaseHasher):
         super()._cut(nbits)
         self._fixed = self._fixed | {"nbits": nbits}
         self.__dict__.pop("_stream", None)
-        layers = self._layers_of_bits()
         self.weights_ = {
-            name: value[:nbits].copy() if name.startswith(layers) and value.ndim else value
+            name: value[:nbits].copy() if name.startswith(("hash.", "norm.")) and value.ndim else value
             for name, value in self.weights_.items()
         }
-
-    def _layers_of_bits(self) -> tuple[str, ...]:
-        """Beginnings of the names of weights that have one row per bit, of bits that do not depend on each other."""
-        return "hash.", "norm.", "queries."
 
     # --- hash
 

@@ -241,7 +241,7 @@ def list_parameters(cls: Any) -> None:
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
         for name, default in (SHARED | cls._shared_defaults).items()
-        if name not in cls._left_out and name not in signature.parameters
+        if name not in signature.parameters
     ]
     cls.__init__.__signature__ = signature.replace(parameters=[*own, *shared])
 
