@@ -36,20 +36,19 @@ SETS = {
     "mnist": "MNIST",
     "cifar_gist": "GIST",
 }
-LIKELIHOOD = {"hidden 0.1": {"hidden_dropout": 0.1}, "hidden 0.1, decay 0.3": {"hidden_dropout": 0.1, "weight_decay": 0.3}}
-LATER = {"hidden_dropout": 0.1, "weight_decay": 0.3, "max_beta": 10.0}
+LESS = {"hidden_dropout": 0.1, "weight_decay": 0.3}
 #: method to its settings, beside the defaults
 METHODS = {
-    "hashnet": LIKELIHOOD | {"hidden 0.1, decay 0.3, max_beta 10": LATER},
-    "dpsh": LIKELIHOOD,
-    "dhn": LIKELIHOOD,
+    "hashnet": {
+        "hidden 0.1": {"hidden_dropout": 0.1},
+        "hidden 0.1, decay 0.3": LESS,
+        "hidden 0.1, decay 0.3, max_beta 10": LESS | {"max_beta": 10.0},
+    },
+    "dpsh": {"hidden 0.1, decay 0.3": LESS},
+    "dhn": {"hidden 0.1, decay 0.3": LESS},
     "mihash": {"batches of 256, 125 epochs": {"batch_size": 256, "n_epochs": 125}},
     "talr": {},
-    "dtsh": {},
     "greedyhash": {},
-    "orthohash": {},
-    "csq": {},
-    "fastap": {},
 }
 KEYS = ("set", "method", "settings", "seed")
 

@@ -5,8 +5,8 @@
     python experiments/clustered.py table      # the table of the stored results
 
 The vectors are those of WordNet's glosses, as they are, and behind a small residual network that was trained to tell
-the 45 classes of 20,000 other glosses. 10,000 vectors are items and are learned from; 1,000 others are queries. All codes
-have 64 bits. The results are in experiments/results/clustered.json, the table in experiments/results/clustered.md.
+the 45 classes of 20,000 other glosses. 10,000 vectors are items and are learned from; 1,000 others are queries. All
+codes have 64 bits. The results are in experiments/results/clustered.json, the table in clustered.md beside it.
 """
 
 import argparse
