@@ -51,7 +51,9 @@ SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 _SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
 _NO_FACTORS = read_only(np.empty((0, 2), np.float32))
 
-_has_searched = False  # this process, by Hamming distance
+#: whether this process has searched by Hamming distance: one that asks again loads the kernels, since numpy takes up to
+#: 100 times as long for each search
+_has_searched = False
 
 
 class Neighbors(NamedTuple):
