@@ -84,6 +84,8 @@ class _Hasher(NumpyHasher):
         torch: Any = sys.modules.get("torch")
         if isinstance(obj, np.generic):
             obj = obj.item()  # 0.1 is the same parameter as a float and as a float64
+        elif isinstance(obj, frozenset):
+            obj = ["frozenset", set(obj)]  # joblib orders sets alone; the order depends on the process
         elif isinstance(obj, np.ndarray) and not obj.dtype.hasobject:
             content = np.ascontiguousarray(obj).reshape(-1).view(np.uint8)  # memory maps and strides do not count
             obj = ["array", repr(obj.dtype), obj.shape, hashlib.sha256(content.data).digest()]

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ def test_several_data_sets_each_under_its_protocol(own_file, tmp_path):
 
 def test_a_convolutional_network_gets_images(monkeypatch, tmp_path):
     short = partial(TALRHasher, n_epochs=1)
-    monkeypatch.setattr("skhash.comparison.methods.hashers", SimpleNamespace(TALRHasher=short))
+    monkeypatch.setattr("skhash.comparison.methods.import_class", lambda name: short)
     options = {"methods": ["talr-conv"], "nbits": [8], "n_seeds": 1}
     X, y = load_digits(return_X_y=True)
     np.savez(tmp_path / "vectors.npz", X=X, y=y)
