@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:  # main imports the rest, so that Ctrl-C during an import shows no traceback
     import argparse
 
-    from skhash.cli._pictures import Source
+    from skhash.cli._pictures import PictureSource
     from skhash.comparison import Result
     from skhash.comparison.progress import Progress
 
@@ -277,7 +277,9 @@ def _print_tables(results: "Sequence[Result]", baseline: str | None) -> None:
             print("\nNo test over queries: it needs the values of each query of two methods, for up to 10,000 queries.")
 
 
-def _write_files(options: "argparse.Namespace", sources: "Sequence[Source]", results: "Sequence[Result]") -> None:
+def _write_files(
+    options: "argparse.Namespace", sources: "Sequence[PictureSource]", results: "Sequence[Result]"
+) -> None:
     """Write the report and the pages of pictures, and print what is in the folder."""
     from skhash.cli._pictures import complete_models, write_pages
     from skhash.comparison import write_report

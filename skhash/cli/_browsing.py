@@ -10,7 +10,7 @@ from skhash._files import check_writable
 from skhash._progress import progress
 from skhash.cli._options import split
 from skhash.cli._pictures import THUMBNAIL, table_options
-from skhash.cli._samples import Items, read_codes
+from skhash.cli._samples import ItemsOfFile, read_codes
 from skhash.codes import Codes
 from skhash.datasets import load_images
 from skhash.datasets.images import read_picture_table
@@ -38,7 +38,7 @@ def _check_labels(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be used with --labels-from FILE.")
 
 
-def _menu(parts: dict[str, Items], bits: str | None) -> tuple[dict[str, Codes], dict[str, Any]]:
+def _menu(parts: dict[str, ItemsOfFile], bits: str | None) -> tuple[dict[str, Codes], dict[str, Any]]:
     """Codes at each number of bits, and training pictures, by their names in the menu of the page."""
     stems = Counter(Path(path).stem for path in parts)
     codes, trained = {}, {}
@@ -57,7 +57,7 @@ def _numbers(bits: str, nbits: int, path: str) -> list[int]:
     return numbers
 
 
-def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
+def _images(options: argparse.Namespace, parts: dict[str, ItemsOfFile]) -> Any:
     """Small pictures in the order of the codes, with their labels."""
     named = {path: part for path, part in parts.items() if part.names is not None}
     images = (
@@ -86,7 +86,7 @@ def _images(options: argparse.Namespace, parts: dict[str, Items]) -> Any:
     return images
 
 
-def images_of_codes(folder: str, named: dict[str, Items]) -> Any:
+def images_of_codes(folder: str, named: dict[str, ItemsOfFile]) -> Any:
     """The pictures whose paths files of codes have; all of them must have the same ones."""
     (first, items), *others = named.items()
     for path, part in others:

@@ -22,7 +22,7 @@ from skhash.cli._pictures import load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
     TRAINED_ON,
-    Items,
+    ItemsOfFile,
     Samples,
     errors_of,
     in_batches,
@@ -161,7 +161,7 @@ def hold_codes(options: argparse.Namespace) -> bool:
     return options.columns is None and kind_of(options.data).holds == "codes"
 
 
-def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None, Callable[[], Items]]:
+def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None, Callable[[], ItemsOfFile]]:
     """The samples of DATA, unless it holds codes; and a function that returns its codes, factors and names."""
     if hold_codes(options):
         items = read_codes(options.data)
@@ -172,16 +172,16 @@ def open_items(model: Any, options: argparse.Namespace) -> tuple[Samples | None,
     return samples, lambda: _encoded(hasher, samples, options)
 
 
-def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Items:
+def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> ItemsOfFile:
     """Codes, factors and names of the samples of DATA."""
     parts = []
     for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
             parts.append(items_of(hasher, batch))
-    return Items(Codes.of(Codes.joined(parts), ids=samples.ids), samples.names)
+    return ItemsOfFile(Codes.of(Codes.joined(parts), ids=samples.ids), samples.names)
 
 
-def fill(index: HammingNeighbors, items: Items, options: argparse.Namespace) -> None:
+def fill(index: HammingNeighbors, items: ItemsOfFile, options: argparse.Namespace) -> None:
     """Fit an index of a fitted hasher to codes that this hasher has made."""
     codes, hasher = items.codes, find_hasher(index.hasher)
     check_same_nbits(codes.nbits, int(hasher._n_features_out), options.data, options.model)

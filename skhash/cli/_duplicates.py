@@ -35,7 +35,7 @@ _MAX_GROUPS, _MAX_PICTURES, _THUMBNAIL = 500, 24, 192  # of a page: groups, pict
 
 
 @dataclass
-class _Items:
+class _Compared:
     """What is compared: packed codes and the names of the items, and perhaps vectors that confirm pairs."""
 
     codes: Codes
@@ -127,7 +127,7 @@ def _check(options: argparse.Namespace) -> None:
 # --- items
 
 
-def _of_pictures(options: argparse.Namespace) -> _Items:
+def _of_pictures(options: argparse.Namespace) -> _Compared:
     """Codes of pictures: perceptual ones, confirmed by colors, or those of MODEL, confirmed by its features."""
     if options.model is not None:
         return _of_model(options)
@@ -140,10 +140,10 @@ def _of_pictures(options: argparse.Namespace) -> _Items:
             parts.append(perceptual_codes(images.part(slice(start, start + _BATCH))))
             show(min(start + _BATCH, len(images)))
     codes, colors = map(np.concatenate, zip(*parts, strict=True))
-    return _Items(Codes(codes, 8 * codes.shape[1]), images.names, images, colors, distance_of="color")
+    return _Compared(Codes(codes, 8 * codes.shape[1]), images.names, images, colors, distance_of="color")
 
 
-def _of_model(options: argparse.Namespace) -> _Items:
+def _of_model(options: argparse.Namespace) -> _Compared:
     """Codes of pictures by MODEL, and what its hasher was given, if this confirms pairs."""
     hasher, samples = open_for(load_model(options), options.data, options)
     codes, vectors = [], []
@@ -154,10 +154,10 @@ def _of_model(options: argparse.Namespace) -> _Items:
     images = load_pictures(options.data, options)
     images = images.part(np.isin(images.names, samples.names or []))  # without broken ones
     together = Codes.joined(codes)
-    return _Items(together, images.names, images, np.concatenate(vectors) if vectors else None)
+    return _Compared(together, images.names, images, np.concatenate(vectors) if vectors else None)
 
 
-def _of_codes(options: argparse.Namespace) -> _Items:
+def _of_codes(options: argparse.Namespace) -> _Compared:
     """Codes of a file or an index, with the pictures in --images and the vectors in --vectors."""
     found = read_codes(options.data)
     images = None
@@ -172,14 +172,14 @@ def _of_codes(options: argparse.Namespace) -> _Items:
     codes, ids = replace(found.codes, ids=None), found.codes.ids
     if found.names is None:
         names = range(len(codes)) if ids is None else ids.tolist()
-        return _Items(codes, names, images, vectors, kind="id")
-    return _Items(codes, found.names, images, vectors)
+        return _Compared(codes, names, images, vectors, kind="id")
+    return _Compared(codes, found.names, images, vectors)
 
 
 # --- groups
 
 
-def _group(items: _Items, members: npt.NDArray[np.int64], keep: str | None) -> _Group:
+def _group(items: _Compared, members: npt.NDArray[np.int64], keep: str | None) -> _Group:
     """A group, with its first or its largest item as the one to keep."""
     of_files = [_file_of(items.paths[i]) for i in members] if items.paths else []
     best = 0
@@ -199,7 +199,7 @@ def _file_of(path: str) -> _File:
     return _File(width, height, state.st_size, strftime("%Y-%m-%d %H:%M", localtime(state.st_mtime)))
 
 
-def _summary(options: argparse.Namespace, items: _Items, groups: Sequence[_Group]) -> list[str]:
+def _summary(options: argparse.Namespace, items: _Compared, groups: Sequence[_Group]) -> list[str]:
     """Lines that say what was found: the first groups, and what is not to keep."""
     what = "items" if items.images is None else "pictures"
     within = f"within {options.radius:g} of {items.codes.nbits} bits"
@@ -244,7 +244,7 @@ def _bytes(n: float) -> str:
 def _write_pairs(
     options: argparse.Namespace,
     index: HammingNeighbors,
-    items: _Items,
+    items: _Compared,
     groups: Sequence[_Group],
     near: NearVectors | None,
 ) -> int:
@@ -271,7 +271,7 @@ def _write_pairs(
     return n_pairs
 
 
-def _write_page(options: argparse.Namespace, items: _Items, groups: Sequence[_Group]) -> None:
+def _write_page(options: argparse.Namespace, items: _Compared, groups: Sequence[_Group]) -> None:
     """Write a page that shows groups of pictures side by side, with what differs."""
     shown = groups[:_MAX_GROUPS]
     with progress(f"Writing {options.page}", len(shown), "groups") as show:
@@ -292,7 +292,7 @@ def _write_page(options: argparse.Namespace, items: _Items, groups: Sequence[_Gr
         file.write(template.substitute(content).encode("utf-8", "replace"))
 
 
-def _section(page: str, items: _Items, number: int, group: _Group) -> str:
+def _section(page: str, items: _Compared, number: int, group: _Group) -> str:
     """One group: the picture to keep first, and what differs from it in bold type."""
     rows = list(zip(group.members.tolist(), group.distances, group.files, strict=True))
     rows.sort(key=lambda row: row[0] != group.kept)

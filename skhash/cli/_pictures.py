@@ -249,7 +249,7 @@ def _lazily(first: Any, images: Any) -> Samples:
     )
 
 
-class Source(NamedTuple):
+class PictureSource(NamedTuple):
     """A data set of a comparison, and the .npz file that holds the samples of pictures and tables."""
 
     path: str
@@ -264,7 +264,7 @@ class Source(NamedTuple):
 
 
 @contextmanager
-def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
+def as_files(options: argparse.Namespace) -> Iterator[list[PictureSource]]:
     """Context manager of the data sets of a comparison, with files of features in place of pictures."""
     kinds = [kind_of(path) for path in options.datasets]
     converted = [
@@ -279,11 +279,12 @@ def as_files(options: argparse.Namespace) -> Iterator[list[Source]]:
         check_no_table(", ".join(options.datasets), options)
     with TemporaryDirectory() as folder:
         yield [
-            _as_file(path, options, folder) if path in converted else Source(path, path) for path in options.datasets
+            _as_file(path, options, folder) if path in converted else PictureSource(path, path)
+            for path in options.datasets
         ]
 
 
-def _as_file(path: str, options: argparse.Namespace, folder: str) -> Source:
+def _as_file(path: str, options: argparse.Namespace, folder: str) -> PictureSource:
     network = None
     if kind_of(path).holds == "pictures":
         network, samples = _learned_from(path, options)
@@ -292,10 +293,10 @@ def _as_file(path: str, options: argparse.Namespace, folder: str) -> Source:
     y = samples.targets()
     file = Path(folder, f"{Path(path).resolve().stem}.npz")
     np.savez(file, X=samples.array(), **({} if y is None else {"y": y}))
-    return Source(path, str(file), network, samples.keys)
+    return PictureSource(path, str(file), network, samples.keys)
 
 
-def complete_models(options: argparse.Namespace, sources: Sequence[Source], results: "Sequence[Result]") -> None:
+def complete_models(options: argparse.Namespace, sources: Sequence[PictureSource], results: "Sequence[Result]") -> None:
     """Give kept models what those of ``skhash fit`` have, so that other commands read the same files with them.
 
     Models of tables know the names of their columns. Models of pictures begin with the network, and know their training
@@ -312,7 +313,7 @@ def complete_models(options: argparse.Namespace, sources: Sequence[Source], resu
             _add_names(features, kept, options)
 
 
-def _add_network(source: Source, kept: "Sequence[Result]", options: argparse.Namespace) -> None:
+def _add_network(source: PictureSource, kept: "Sequence[Result]", options: argparse.Namespace) -> None:
     """Put the network in front of models of pictures, and note the training pictures."""
     assert source.keys is not None
     keys = source.keys()
@@ -343,7 +344,9 @@ def _learned_from(path: str, options: argparse.Namespace) -> tuple[Any, Samples]
     return learn_from(images, network, options)
 
 
-def write_pages(options: argparse.Namespace, sources: Sequence[Source], results: "Sequence[Result]") -> list[Path]:
+def write_pages(
+    options: argparse.Namespace, sources: Sequence[PictureSource], results: "Sequence[Result]"
+) -> list[Path]:
     """Write a page for each data set of pictures, in which the kept models of the first split search all pictures."""
     pages = []
     for source in sources:
@@ -368,7 +371,7 @@ def write_pages(options: argparse.Namespace, sources: Sequence[Source], results:
     return pages
 
 
-def _trained_on(source: Source, result: "Result") -> Any:
+def _trained_on(source: PictureSource, result: "Result") -> Any:
     """Whether each sample of a data set is one that the hasher of a result has learned from."""
     arrays = np.load(source.file)
     n = len(arrays["X"])

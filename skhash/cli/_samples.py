@@ -22,7 +22,7 @@ from skhash.datasets.npz_files import npz_slices, read_npy, read_npz
 from skhash.datasets.splitting import check_arrays
 from skhash.datasets.tables import (
     ENDINGS,
-    Columns,
+    ChosenColumns,
     Table,
     choose_columns,
     ids_of,
@@ -73,7 +73,7 @@ class Samples:
         return np.concatenate(list(self.batches(READ_BATCH))) if self.mapped is None else self.mapped
 
 
-class Items(NamedTuple):
+class ItemsOfFile(NamedTuple):
     """Codes of a file, and what may be stored with them."""
 
     codes: Codes
@@ -112,16 +112,16 @@ def open_samples(
     return samples
 
 
-def read_codes(path: str) -> Items:
+def read_codes(path: str) -> ItemsOfFile:
     """Codes from ``skhash encode``, of a Parquet file, or of a saved index."""
     check_exists(path)
     if Path(path).suffix == ".parquet":
-        return Items(from_parquet(path))
+        return ItemsOfFile(from_parquet(path))
     if kind_of(path).holds == "index":
-        items, notes = Items(codes_of_index(path)), read_notes(path)
+        items, notes = ItemsOfFile(codes_of_index(path)), read_notes(path)
         if notes.get(IDS_ARE_PATHS):
             notes["paths"] = np.array(items.codes.ids.tolist())
-            items = Items(replace(items.codes, ids=None))
+            items = ItemsOfFile(replace(items.codes, ids=None))
         what = "has codes with wrong notes"
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
@@ -148,7 +148,7 @@ def _invalid(path: str, what: str) -> Iterator[None]:
         raise InvalidFileError(path, f"{what}: {error}") from error
 
 
-def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
+def _checked_codes(arrays: Mapping[str, Any], how: str) -> ItemsOfFile:
     """Codes and factors from the arrays of a file."""
     nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
     if nbits.shape != ():
@@ -161,7 +161,7 @@ def _checked_codes(arrays: Mapping[str, Any], how: str) -> Items:
             raise ValueError(f"`factors` must be float32 of shape ({len(codes)}, 2). {how}")
         if not np.isfinite(factors).all():
             raise ValueError(f"`factors` must be finite. {how}")
-    return Items(replace(codes, factors=factors))
+    return ItemsOfFile(replace(codes, factors=factors))
 
 
 def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:
@@ -296,7 +296,7 @@ def check_no_table(path: str, options: argparse.Namespace | None, names: Sequenc
             raise ValueError(f"--{name} must be used with a CSV or Parquet file of numbers. Got {path}.")
 
 
-def _description(table: Table, chosen: Columns) -> str:
+def _description(table: Table, chosen: ChosenColumns) -> str:
     """Line that says which columns are read, and which are not."""
     used = {*chosen.features, *chosen.labels, chosen.ids}
     kind = "column of lists" if chosen.are_lists else f"feature{'s' * (len(chosen.features) != 1)}"

@@ -217,14 +217,14 @@ class _Options:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _DataSet:
     """A data set: its name or file, or what is in memory under a random name, by which processes cache it."""
 
     name: str
     given: Any = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, dataset: Any) -> "_Source":
+    def of(cls, dataset: Any) -> "_DataSet":
         """Source of what a user gives; TypeError or ValueError if it is none."""
         if isinstance(dataset, str | os.PathLike):
             return cls(os.fspath(dataset))
@@ -265,11 +265,11 @@ class _Own:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _Measurement:
     """A fit: its result without measured values, its data and method, and a hash of the split of seed 0."""
 
     blank: Result
-    source: _Source
+    source: _DataSet
     own: _Own | None
     protocol: str | Protocol | None
     digest: str
@@ -336,7 +336,7 @@ def _check_own_results(folder: str | os.PathLike[str]) -> None:
             )
 
 
-def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Task]) -> list[Result]:
+def _other_results(folder: str | os.PathLike[str], tasks: Sequence[_Measurement]) -> list[Result]:
     """Results in the ``results.json`` of a folder whose data set, method, number of bits or seed is not that of a task.
 
     Those of a data set of the tasks say whether their method is asked for. Results of other data that have the name of
@@ -400,12 +400,12 @@ def _plan(
     nbits: Iterable[int],
     n_seeds: int,
     options: _Options,
-) -> list[_Task]:
+) -> list[_Measurement]:
     """Tasks by data set, seed, number of bits and method, after checks of all arguments and data sets."""
     is_one = isinstance(datasets, str | Bunch) or not isinstance(datasets, Iterable) or hasattr(datasets, "shape")
     listed = [datasets] if is_one or _is_pair(datasets) else list(datasets)
     check_names([name for name in listed if isinstance(name, str | os.PathLike)])
-    sources = list(dict.fromkeys(map(_Source.of, listed)))
+    sources = list(dict.fromkeys(map(_DataSet.of, listed)))
     if not sources:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     task, protocol = _check_task(task, protocol, [source.given for source in sources])
@@ -430,7 +430,7 @@ def _plan(
         )
     metrics = [*REAL_METRICS, *CODE_METRICS] if task == "neighbors" else list(options.metrics or METRICS)
     return [
-        _Task(
+        _Measurement(
             Result(
                 **about,
                 method=method,
@@ -524,7 +524,7 @@ def _check_options(task: str, options: _Options) -> None:
         Metric.parse(options.tune_metric)
 
 
-def _identify(source: _Source, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
+def _identify(source: _DataSet, protocol: str | Protocol | None, scale: bool) -> tuple[dict[str, Any], str]:
     """What results say about a data set, and the hash of the split of seed 0; ValueError if it has a single class."""
     import joblib
 
@@ -546,7 +546,7 @@ def _task_of(affinity: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def _load(source: _Source, protocol: str | Protocol | None, seed: int, scale: bool) -> Any:
+def _load(source: _DataSet, protocol: str | Protocol | None, seed: int, scale: bool) -> Any:
     """Split of a data set, for the task "neighbors" with its vectors; each process caches the last one."""
     if source.given is None:
         data = load_dataset(source.name, protocol=protocol, random_state=seed)
@@ -574,7 +574,7 @@ def _scale(data: Any) -> None:
 
 
 def _run_tasks(
-    tasks: Sequence[_Task], n_jobs: int, show: Callable[[Step], object]
+    tasks: Sequence[_Measurement], n_jobs: int, show: Callable[[Step], object]
 ) -> Iterator[tuple[int, Result, bool]]:
     """Yield position, result and whether it was stored before: stored results first, others as they finish."""
     import joblib
@@ -604,7 +604,7 @@ def _run_tasks(
         _load.cache_clear()
 
 
-def _stored_result(task: _Task) -> Result | None:
+def _stored_result(task: _Measurement) -> Result | None:
     """Stored result of a task with its metrics; None if it must be computed."""
     stored, options = None if task.options.fresh else task.options.store.read(task.settings), task.options
     if stored is None or stored.error is not None:
@@ -638,7 +638,7 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _run_numbered(position: int, task: _Task) -> tuple[int, Result]:
+def _run_numbered(position: int, task: _Measurement) -> tuple[int, Result]:
     return position, _run_task(task)
 
 
@@ -649,7 +649,7 @@ def _warm_up() -> None:
     evaluate_hasher(make_hasher("lsh", 8, 0, data.affinity), data, details=True)
 
 
-def _run_task(task: _Task, watcher: Any = None) -> Result:
+def _run_task(task: _Measurement, watcher: Any = None) -> Result:
     """Result of a task, which is stored. An error is kept in the result, and does not stop other tasks."""
     _warm_up()
     if (kind := HASHERS.get(variant_of(task.blank.method).method.class_name)) is not None:
@@ -667,7 +667,7 @@ def _run_task(task: _Task, watcher: Any = None) -> Result:
     return result
 
 
-def _measure(task: _Task, watcher: Any) -> Result:
+def _measure(task: _Measurement, watcher: Any) -> Result:
     """Result of a task, with the reason if the method does not apply."""
     blank, options = task.blank, task.options
     with warnings.catch_warnings():  # `_identify` has shown those of the file
@@ -725,7 +725,7 @@ def _as_images(data: Any) -> Any:
     return type(data)(**data | {part: data[part].reshape(-1, *data.image_shape) for part in parts})
 
 
-def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:
+def _tune(task: _Measurement, data: Any, watcher: Any) -> list[Candidate]:
     """Candidates for the parameters, those of an earlier run included."""
     options, settings = task.options, task.settings | {"tuning": task.options.tune_metric}  # the budget decides none
     return tune(
@@ -740,13 +740,13 @@ def _tune(task: _Task, data: Any, watcher: Any) -> list[Candidate]:
     )
 
 
-def _make_watched(task: _Task, data: Any, watcher: Any, **parameters: Any) -> Any:
+def _make_watched(task: _Measurement, data: Any, watcher: Any, **parameters: Any) -> Any:
     hasher = make_hasher(task.method, task.blank.nbits, task.blank.seed, data.affinity, **parameters)
     is_watched = watcher is not None and isinstance(hasher, BaseHasher)  # a Pipeline would report its steps
     return hasher.set_callbacks(watcher) if is_watched else hasher
 
 
-def _keep_model(task: _Task, data: Any, hasher: Any) -> str | None:
+def _keep_model(task: _Measurement, data: Any, hasher: Any) -> str | None:
     """Save the fitted hasher if asked, and return its path in the folder, with slashes."""
     path = task.model
     if path is None:

@@ -129,7 +129,7 @@ def _number(form: str) -> Callable[[Results, str], str]:
     return lambda results, name: form.format(_mean(results, name))
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table, whose ``show(results, name)`` returns the text of a cell."""
 
     head: str
@@ -157,19 +157,19 @@ class Layout:
         return [REAL_METRICS[0], CODE_METRICS[0]] if self.task == "neighbors" else list(self.heads)[:2]
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TableColumn]:
         """Columns after the method and the size."""
         columns = []
         for name, head in self.heads.items():
             is_short = name in (*_HEADS, REAL_METRICS[3], CODE_METRICS[3])
-            columns.append(Column(head, name, _number("{:.3f}") if is_short else _spread))
+            columns.append(TableColumn(head, name, _number("{:.3f}") if is_short else _spread))
             if name in self.ranges:
-                columns.append(Column("tie range", name, tie_range, False))
-        columns.append(Column("fit s", "fit_seconds", _number("{:.1f}"), False))
-        columns.append(Column("codes/s", "codes_per_second", _number("{:,.0f}"), False))
+                columns.append(TableColumn("tie range", name, tie_range, False))
+        columns.append(TableColumn("fit s", "fit_seconds", _number("{:.1f}"), False))
+        columns.append(TableColumn("codes/s", "codes_per_second", _number("{:,.0f}"), False))
         if self.task == "neighbors":
-            columns.append(Column("ms, one query", "single_query_ms", _number("{:.2f}"), False))
-            columns.append(Column("ms, in a batch", "batch_query_ms", _number("{:.2f}"), False))
+            columns.append(TableColumn("ms, one query", "single_query_ms", _number("{:.2f}"), False))
+            columns.append(TableColumn("ms, in a batch", "batch_query_ms", _number("{:.2f}"), False))
         return columns
 
     @property

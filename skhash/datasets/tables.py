@@ -123,7 +123,7 @@ def load_table(
     return read_table(table, chosen, label_separator)
 
 
-class Columns(NamedTuple):
+class ChosenColumns(NamedTuple):
     """Names of the columns of each kind."""
 
     features: list[str]
@@ -261,7 +261,7 @@ def choose_columns(
     labels: str | Iterable[str] | None = None,
     ids: str | None = None,
     drop: str | Iterable[str] | None = None,
-) -> Columns:
+) -> ChosenColumns:
     """Columns of features, labels and identifiers; ValueError for missing ones, and for those that would leak."""
     given = {"columns": columns, "labels": labels, "ids": ids, "drop": drop}
     found = {option: _find(table, option, names) for option, names in given.items()}
@@ -283,10 +283,10 @@ def choose_columns(
         _check_leaks(table, features)
     if not features:
         raise ValueError(f"{table.name}: there must be columns of features. Got none beside {listed(list(owners))}.")
-    return Columns(features, found["labels"], next(iter(found["ids"]), None), False)
+    return ChosenColumns(features, found["labels"], next(iter(found["ids"]), None), False)
 
 
-def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[str, list[str]]) -> Columns:
+def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[str, list[str]]) -> ChosenColumns:
     """The column of lists, and labels in y unless others are named: no other column is a feature."""
     if len(named or lists) > 1:
         raise ValueError(
@@ -297,7 +297,7 @@ def _choose_list(table: Table, lists: list[str], named: list[str], found: dict[s
     owned = {name for names in found.values() for name in names}
     is_labeled = not found["labels"] and "y" in table.types and "y" not in {*owned, *lists}
     labels = ["y"] if is_labeled else found["labels"]
-    return Columns(lists, labels, next(iter(found["ids"]), None), True)
+    return ChosenColumns(lists, labels, next(iter(found["ids"]), None), True)
 
 
 def _find(table: Table, option: str, names: Any) -> list[str]:
@@ -348,7 +348,7 @@ def _cells(n: int, kind: str = "") -> str:
 # --- values
 
 
-def read_table(table: Table, chosen: Columns, label_separator: str | None) -> "Bunch":
+def read_table(table: Table, chosen: ChosenColumns, label_separator: str | None) -> "Bunch":
     """Values of the chosen columns."""
     from sklearn.utils import Bunch
 

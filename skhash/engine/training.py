@@ -462,10 +462,10 @@ def shared_loss(encoder: Encoder, objective: Objective) -> Callable[..., torch.T
         return functools.partial(objective, encoder)
     if next(encoder.backbone.parameters(), None) is not None:
         encoder.run_backbone = _DividedBackbone(encoder.backbone)
-    return DistributedDataParallel(_Step(encoder, objective), find_unused_parameters=True)
+    return DistributedDataParallel(_StepModule(encoder, objective), find_unused_parameters=True)
 
 
-class _Step(nn.Module):
+class _StepModule(nn.Module):
     """Encoder and objective as one module, with all that is trained."""
 
     def __init__(self, encoder: Encoder, objective: Objective) -> None:

@@ -378,7 +378,7 @@ def count_histograms(
     """Histograms of successive chunks of queries: weighted distances have nearly as many ties as items."""
     on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
     queries.check_same(database, "query_codes", "database_codes")
-    pairs = _PairLevels(len(queries), len(database), relevance, exclude_self)
+    pairs = _Levels(len(queries), len(database), relevance, exclude_self)
     bytes_per_query = 64 * len(database)
     if on_device is not None:
         from skhash.codes.torch_search import DeviceCounts
@@ -476,12 +476,12 @@ def histogram_from_distances(
             raise ValueError("`levels` must be finite and >= 0. Got NaN, infinity or a level below 0.")
         rows, columns = map(np.arange, distances.shape)
         relevance = Relevance.between(rows, columns, lambda a, b: matrix[np.ix_(a, b)])
-    pairs = _PairLevels(len(distances), distances.shape[1], relevance, exclude_self)
+    pairs = _Levels(len(distances), distances.shape[1], relevance, exclude_self)
     chunks = memory_chunks(len(distances), 64 * distances.shape[1])
     return concatenate(RelevanceHistogram(*count_distances(distances[chunk], chunk, pairs)) for chunk in chunks)
 
 
-class _PairLevels:
+class _Levels:
     """Levels of all pairs of queries and items, computed once for each pair of distinct targets."""
 
     def __init__(self, n_queries: int, n_items: int, relevance: Relevance, exclude_self: bool) -> None:

@@ -50,7 +50,7 @@ from skhash.persistence._hashers import (
     name_of_class,
     warn_of_resets,
 )
-from skhash.persistence.format import Decoder, Encoder, read_file, write_file
+from skhash.persistence.format import ValueDecoder, ValueEncoder, read_file, write_file
 from skhash.persistence.indexes import (
     FINGERPRINT,
     INDEX_HEADER,
@@ -151,7 +151,7 @@ def save_with_notes(hasher: Any, path: str | os.PathLike[str], notes: Mapping[st
     check_is_fitted(estimator)
     check_writable(path)
     encode = encode_index if is_index(estimator) else encode_hasher
-    encoder = Encoder(path)
+    encoder = ValueEncoder(path)
     header = {
         "class": type(inner).__name__ if is_index(estimator) else name_of_class(inner),
         "nbits": estimator._items.codes.nbits if is_index(estimator) else inner._n_features_out,
@@ -171,7 +171,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Notes in a file of a hasher or an index, which nothing has checked; empty if there are none."""
     header, tensors = read_file(path, MAPPED)
     with errors_name(path, "has notes that cannot be read"):
-        notes = Decoder(path, tensors).decode(header.get(NOTES, {}))
+        notes = ValueDecoder(path, tensors).decode(header.get(NOTES, {}))
         require(isinstance(notes, dict), NOTES, "a dict", notes)
     return notes  # type: ignore[no-any-return]
 
@@ -259,7 +259,7 @@ def load(
     loads_index = _check_header(path, header)
     given = {"backbone": backbone, "affinity": affinity, "hasher": hasher, "vectors": vectors}
     given["check_codes"] = check_codes
-    decoder = Decoder(path, tensors, given | {"classes": _checked_classes(classes)})
+    decoder = ValueDecoder(path, tensors, given | {"classes": _checked_classes(classes)})
     with errors_name(path, f"(written by skhash {short(header.get('version'))}) is damaged or does not suit this one"):
         loaded = decode_index(header, decoder, device) if loads_index else decode_hasher(header, decoder, device)
     for name, value in given.items():

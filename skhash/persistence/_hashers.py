@@ -21,7 +21,7 @@ from skhash.persistence._checking import (
     require,
     short,
 )
-from skhash.persistence.format import GIVEN, Decoder, Encoder
+from skhash.persistence.format import GIVEN, ValueDecoder, ValueEncoder
 from skhash.registry import FIRST_STEPS, FUNCTIONS, SAVED, import_class, installed_methods, load_method
 
 #: keys of the JSON of a file
@@ -98,7 +98,7 @@ def is_pipeline(value: Any) -> bool:
     return qualified_name(type(value.steps[0][1])) in FIRST_STEPS.values() and is_hasher(value.steps[1][1])
 
 
-def encode_hasher(hasher: Any, encoder: Encoder, prefix: str = "") -> dict[str, Any]:
+def encode_hasher(hasher: Any, encoder: ValueEncoder, prefix: str = "") -> dict[str, Any]:
     """Parameters and fitted attributes of a hasher or a Pipeline; the names of its tensors begin with a prefix."""
     if is_pipeline(hasher):
         return _encode_pipeline(hasher, encoder, prefix)
@@ -125,14 +125,14 @@ def _fitted_attributes(hasher: Any) -> dict[str, Any]:
     return {name: getattr(hasher, name) for name in _fitted_names(type(hasher), vars(hasher))}
 
 
-def _encode_param(name: str, value: Any, encoder: Encoder, prefix: str) -> Any:
+def _encode_param(name: str, value: Any, encoder: ValueEncoder, prefix: str) -> Any:
     """JSON of a parameter; of what serves training alone it is the name."""
     if isinstance(value, np.random.RandomState) or (callable(value) and name not in GIVEN):
         return {"$default": qualified_name(value)}
     return encoder.encode(None if name == FOLDER else value, prefix + name)
 
 
-def _encode_pipeline(pipeline: Any, encoder: Encoder, prefix: str) -> dict[str, Any]:
+def _encode_pipeline(pipeline: Any, encoder: ValueEncoder, prefix: str) -> dict[str, Any]:
     """JSON of a Pipeline: that of the hasher, with the first step and the names of both steps."""
     (name, first), (hasher_name, hasher) = pipeline.steps
     key = next(key for key, kind in FIRST_STEPS.items() if kind == qualified_name(type(first)))
@@ -153,7 +153,7 @@ def _encode_pipeline(pipeline: Any, encoder: Encoder, prefix: str) -> dict[str, 
     return encode_hasher(hasher, encoder, prefix) | {key: saved}
 
 
-def decode_hasher(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
+def decode_hasher(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> Any:
     """Checked hasher from the JSON of a file, or a Pipeline that ends in one."""
     hasher = _build(header, decoder, device)
     check_hasher(hasher)
@@ -281,7 +281,7 @@ def _check_scaler(scaler: Any, hasher: Any) -> None:
     check_names_and_output(scaler)
 
 
-def _build(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
+def _build(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> Any:
     """Hasher of a header, with its fitted attributes."""
     kind = find_class(header["class"], decoder.given["classes"], decoder.path)
     saved, skipped = header["params"], {FOLDER, *_defaults(header)}

@@ -13,7 +13,7 @@ from skhash import __version__
 from skhash._files import as_arrays, as_tensors
 from skhash.exceptions import InvalidFileError
 from skhash.persistence._checking import errors_name
-from skhash.persistence.format import Decoder, Encoder, read_file, read_header, write_file
+from skhash.persistence.format import ValueDecoder, ValueEncoder, read_file, read_header, write_file
 from skhash.persistence.identity import Identity, differences
 
 REMEDY = "Delete the file, or fit without resume=True, which replaces it."
@@ -35,7 +35,7 @@ class Checkpoint:
 
     def write(self, state: dict[str, Any]) -> None:
         """Write a state of tensors, numbers, strings, None, and dicts, lists and tuples of these, atomically."""
-        encoder = Encoder(self.path)
+        encoder = ValueEncoder(self.path)
         encoded = encoder.encode(as_arrays(state), "state")
         header = {"class": "checkpoint", "identity": self.identity, "versions": _versions(), "state": encoded}
         write_file(self.path, header, encoder.tensors)
@@ -56,7 +56,7 @@ class Checkpoint:
                     f"is the checkpoint of another training: {'; '.join(changes)}. Set the same parameters and data, "
                     "or move the file away to train from scratch.",
                 )
-            state: dict[str, Any] = as_tensors(Decoder(self.path, tensors).decode(header["state"]))
+            state: dict[str, Any] = as_tensors(ValueDecoder(self.path, tensors).decode(header["state"]))
             _warn_of_versions(self.path, header["versions"])
         return state
 

@@ -32,7 +32,7 @@ SPARSE: dict[str, Any] = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.c
 _MAPPED_DTYPES = {"U64": np.dtype("<u8"), "I64": np.dtype("<i8")}
 
 
-class Encoder:
+class ValueEncoder:
     """Turns values into JSON, and collects their arrays in `tensors` by their path, such as ``params.name.0``."""
 
     def __init__(self, path: FilePath) -> None:
@@ -109,7 +109,7 @@ class Encoder:
         return {"$text": where, "shape": list(array.shape)}
 
 
-class Decoder:
+class ValueDecoder:
     """Turns JSON back into values, with the arrays of `tensors` and what was `given` to `load`; runs no code."""
 
     def __init__(self, path: FilePath, tensors: Tensors, given: Mapping[str, Any] | None = None) -> None:

@@ -31,7 +31,7 @@ from skhash.persistence._hashers import (
     name_of_class,
 )
 from skhash.persistence.fingerprint import known_fingerprint
-from skhash.persistence.format import Decoder, Encoder, FilePath, digest, map_tensors, read_file
+from skhash.persistence.format import FilePath, ValueDecoder, ValueEncoder, digest, map_tensors, read_file
 from skhash.registry import FIRST_STEPS, INDEXES, import_class
 from skhash.unwrap import find_function, find_hasher
 
@@ -63,7 +63,7 @@ def mapped_arrays(index: Any) -> dict[str, npt.NDArray[Any]]:
     return {"blocks": items.codes.blocks.view(np.uint64)} | ({"ids_": ids} if has_own else {})
 
 
-def encode_index(index: Any, encoder: Encoder) -> dict[str, Any]:
+def encode_index(index: Any, encoder: ValueEncoder) -> dict[str, Any]:
     """JSON of an index; of the mapped arrays it holds the checksums."""
     params = index.get_params(deep=False)
     inner = saved_model(index)
@@ -92,7 +92,7 @@ def saved_model(index: Any) -> Any:
     return model if is_hasher(model) or is_pipeline(model) else None
 
 
-def decode_index(header: dict[str, Any], decoder: Decoder, device: Any) -> Any:
+def decode_index(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> Any:
     """Checked index from the JSON of a file; `given` of the decoder holds the arguments of `load`."""
     kind = import_class(INDEXES[header["class"]])
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
@@ -131,7 +131,7 @@ def codes_of_index(path: FilePath) -> Codes:
         if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
             raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
         texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
-        ids = _ids_of(Decoder(path, tensors).decode(texts), arrays, codes.n_items)
+        ids = _ids_of(ValueDecoder(path, tensors).decode(texts), arrays, codes.n_items)
         require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
         fingerprint = checked_fingerprint(header.get(FINGERPRINT))
     return Codes(np.ascontiguousarray(codes.rows()), codes.nbits, ids, fingerprint=fingerprint)
@@ -167,7 +167,7 @@ def check_index(index: Any) -> None:
         raise ValueError("`factors_` must be missing unless the hasher has factors.")
 
 
-def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any, fingerprint: str | None) -> Any:
+def _fitted_hasher(header: dict[str, Any], decoder: ValueDecoder, device: Any, fingerprint: str | None) -> Any:
     """Hasher in the file, or the one that was passed to `load`."""
     saved, given = header["hasher"], decoder.given["hasher"]
     if isinstance(saved, dict) and "class" in saved:
@@ -197,7 +197,7 @@ def _fitted_hasher(header: dict[str, Any], decoder: Decoder, device: Any, finger
     return given
 
 
-def _take_vectors(index: Any, decoder: Decoder) -> None:
+def _take_vectors(index: Any, decoder: ValueDecoder) -> None:
     """Give an index the original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
@@ -217,7 +217,7 @@ def _take_vectors(index: Any, decoder: Decoder) -> None:
 
 
 def _map_arrays(
-    index: Any, header: dict[str, Any], decoder: Decoder, fitted: dict[str, Any]
+    index: Any, header: dict[str, Any], decoder: ValueDecoder, fitted: dict[str, Any]
 ) -> dict[str, npt.NDArray[Any]]:
     """Set the items of an index, whose codes and identifiers are mapped, and return the mapped arrays."""
     digests = header["mapped"]
