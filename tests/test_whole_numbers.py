@@ -227,6 +227,9 @@ RECIPES = {
     "merge_neighbors n_neighbors": lambda n: neighbors.merge_neighbors(
         [neighbors.HammingNeighbors().fit(bits).kneighbors(bits[:2], 250)], n
     ),
+    "QueryAdapter random_state": lambda n: (
+        vectors.QueryAdapter(random_state=n).fit(X, hasher.encode(X), hasher=hasher).project_queries(X[:5])
+    ),
     "bit_strings nbits": lambda n: stores.bit_strings(packed_of(n), nbits=n),
     "to_sentence_transformers nbits": lambda n: stores.to_sentence_transformers(packed_of(n), "ubinary", nbits=n),
     "to_faiss nbits": lambda n: stores.from_faiss(stores.to_faiss(packed_of(n), nbits=n), nbits=n).rows,

@@ -602,9 +602,9 @@ class EmbeddingHasher(BaseHasher):
         self._fixed = {name: getattr(self, name) for name in _FIXED}
 
     def _with_given_values(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Settings, with the values of parameters that are not None."""
-        given = {name: getattr(self, name) for name in settings}
-        return {name: settings[name] if value is None else value for name, value in given.items()}
+        """Settings, with the values of parameters that are not None; Python's ints, whose products do not overflow."""
+        given = {name: settings[name] if (value := getattr(self, name)) is None else value for name in settings}
+        return {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
 
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])
@@ -700,13 +700,13 @@ class EmbeddingHasher(BaseHasher):
 
         from skhash.vectors.queries import QueryEncoder
 
-        nbits, prefixes, weights = int(self.nbits), [int(n) for n in self.prefixes], weights or {}
+        nbits, weights = int(self.nbits), weights or {}
         encoder = QueryEncoder(
             self.n_features_in_,
             nbits,
             self.metric,
             factors=self.factors,
-            prefixes=prefixes,
+            prefixes=self.prefixes,
             n_found=len(weights["hash.weight"]) if weights else nbits,
             has_offset="offset" in weights,
         )
@@ -945,7 +945,7 @@ class EmbeddingHasher(BaseHasher):
         whole, self.prefixes = self.prefixes, tuple(n for n in self.prefixes if n < nbits)
         self._fixed = self._fixed | {"nbits": nbits, "prefixes": self.prefixes}
         if whole:  # the queries of the shortest prefix that has all bits become its own
-            first = sum(self.prefixes)
+            first = sum(map(int, self.prefixes))
             for part in ("weight", "bias"):
                 rows = self.weights_.pop(f"prefix_queries.{part}")
                 if len(self.prefixes) < len(whole):

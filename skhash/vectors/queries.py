@@ -70,12 +70,12 @@ class QueryEncoder(Encoder):
         has_offset: bool = False,
     ) -> None:
         super().__init__(n_features, n_found or nbits, has_offset=has_offset)
-        self.metric, self.factors, self.prefixes = metric, factors, tuple(prefixes)
+        self.metric, self.factors, self.prefixes = metric, factors, tuple(map(int, prefixes))
         self.unit_norm = metric == "cosine"
         self.queries = nn.Linear(n_features, nbits)
         nn.init.zeros_(self.queries.bias)
         if prefixes:  # one map after another
-            self.prefix_queries = nn.Linear(n_features, sum(prefixes))
+            self.prefix_queries = nn.Linear(n_features, sum(self.prefixes))
             nn.init.zeros_(self.prefix_queries.bias)
         if self.unit_norm and self.offset is not None:
             self.offset = torch.stack([self.offset, self.offset])
