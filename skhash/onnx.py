@@ -13,7 +13,6 @@ import copy
 import io
 import os
 import warnings
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -35,7 +34,7 @@ from skhash.engine.runtime import own_settings
 from skhash.features import PretrainedFeatures
 from skhash.functions import DenseFunction, LinearFunction
 from skhash.functions.network import NetworkFunction, NetworkModule
-from skhash.vectors.codes import N_SWEEPS, Reconstruction, ReconstructionFunction, changed_bits, signs_of
+from skhash.vectors.codes import ReconstructionFunction
 
 __all__ = ["to_onnx"]
 
@@ -72,7 +71,8 @@ def to_onnx(
     TypeError
         If the hasher, or a step before it, cannot be exported.
     ValueError
-        If `dtype` is unknown, or more than 0.1 % of the bits of `X` differ from those of the hasher.
+        If `dtype` is unknown, `queries` is False for codes that a search finds, or more than 0.1 % of the bits of `X`
+        differ from those of the hasher.
     ImportError
         If onnx or onnxscript is not installed.
 
@@ -88,9 +88,7 @@ def to_onnx(
     those of the hasher. Bytes of images must be divided by 255. The file does not check its input: NaN and infinity,
     which a hasher refuses, give activations and bits without a meaning.
 
-    Where a search finds the codes of an EmbeddingHasher, the file has a loop that changes the same bits in the same
-    order. If rounding decides about a bit, the bits after it may also differ: :ref:`onnx_store` says how many do, and
-    how long it takes.
+    Where a search finds the codes of an EmbeddingHasher, a file has its real queries alone: :ref:`onnx_store`.
 
     Examples
     --------
@@ -227,157 +225,6 @@ class _Outputs(nn.Module):
         return mapped
 
 
-class _Codes(nn.Module):
-    """Activations of codes that reconstruct vectors."""
-
-    def __init__(self, function: ReconstructionFunction) -> None:
-        super().__init__()
-        self.on_tensors = function.converted(torch.tensor)
-        self.search = _Search(function.model)
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        features, model = self.on_tensors.features(X), self.on_tensors.model
-        bits, fields = self.search(*model.goals(features, self.search.n))
-        activations: torch.Tensor = model.activations_of(features, bits, fields)[:, : self.on_tensors.nbits]
-        return activations
-
-
-class _Search(nn.Module):
-    """The search of `Reconstruction`, as loops of an ONNX file."""
-
-    def __init__(self, model: Reconstruction) -> None:
-        super().__init__()
-        n = self.n = model.n_content
-        first, gram = model.first_bits(n), np.ascontiguousarray(model.gram[:n, :n])
-        self.groups = _GroupDescent(gram, first) if len(first) <= n else None
-        self.descent = _BitDescent(gram)
-        changed = changed_bits(n, model.n_tries)
-        times = np.stack([np.bincount(row, minlength=n) for row in changed]) if len(changed) else np.empty((0, n))
-        self.changes = nn.Buffer(torch.tensor(1 - 2 * (times % 2), dtype=torch.float32))
-
-    def forward(self, start: torch.Tensor, fields: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        bits = signs_of(start) if self.groups is None else self.groups.choose(fields)
-        fields = fields - bits @ self.descent.gram
-        bits, fields = (self.groups or self.descent)(bits, fields)
-        n_tries = len(self.changes)
-        if n_tries == 0:
-            return bits, fields
-
-        def is_left(k: torch.Tensor, bits: torch.Tensor, fields: torch.Tensor) -> torch.Tensor:
-            return k < n_tries
-
-        def try_more(k: torch.Tensor, bits: torch.Tensor, fields: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            changed = bits * self.changes.index_select(0, k.reshape(1))
-            other_bits, other_fields = self.descent(changed, fields - (changed - bits) @ self.descent.gram)
-            # twice what b @ gram @ b / 2 - b @ h loses
-            is_better = ((other_bits - bits) * (fields + other_fields)).sum(1, keepdim=True) > 0
-            return k + 1, torch.where(is_better, other_bits, bits), torch.where(is_better, other_fields, fields)
-
-        _, bits, fields = _loop(is_left, try_more, (torch.zeros((), dtype=torch.int64), bits, fields))
-        return bits, fields
-
-
-class _Descent(nn.Module):
-    """Bits after all changes of a descent, and their fields. A step makes the next change of each item.
-
-    A sweep visits places, one after another. Between two changes nothing else changes, so that a step goes on to the
-    next place that changes: the changes are those of the kernels.
-    """
-
-    def __init__(self, gram: Any, n_places: int) -> None:
-        super().__init__()
-        self.gram = nn.Buffer(torch.tensor(gram))
-        self.places = nn.Buffer(torch.arange(n_places, dtype=torch.float32))
-
-    def forward(self, bits: torch.Tensor, fields: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        n = len(self.places)
-
-        def is_left(bits: Any, fields: Any, place: Any, sweep: torch.Tensor) -> torch.Tensor:
-            return sweep.min() < N_SWEEPS
-
-        def change(bits: Any, fields: Any, place: Any, sweep: Any) -> tuple[torch.Tensor, ...]:
-            changes, change_at = self.changes(bits, fields)
-            turns = torch.where(self.places < place, self.places + n, self.places)  # in this sweep, or in the next one
-            turn, at = torch.where(changes, turns, N_SWEEPS * n).min(1, keepdim=True)
-            sweep = sweep + torch.floor(turn / n)
-            indices, values = change_at(at)
-            values = torch.where(sweep < N_SWEEPS, values, 0.0)
-            moved = values[:, None] @ nn.functional.embedding(indices, self.gram)
-            return bits.scatter_add(1, indices, values), fields - moved[:, 0], at + 1.0, sweep
-
-        place = torch.zeros((bits.shape[0], 1))
-        bits, fields, *_ = _loop(is_left, change, (bits, fields, place, place.clone()))
-        return bits, fields
-
-    def changes(self, bits: Any, fields: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
-        """Whether each place changes, and a function of places (n, 1): indices and changes (n, n_changes) of bits."""
-        raise NotImplementedError
-
-
-class _BitDescent(_Descent):
-    """The descent of `descend_bits`: a place is a bit."""
-
-    def __init__(self, gram: Any) -> None:
-        super().__init__(gram, len(gram))
-        self.thresholds = nn.Buffer(-self.gram.diagonal())
-
-    def changes(self, bits: Any, fields: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
-        return fields * bits < self.thresholds, lambda at: (at, -2 * bits.gather(1, at))
-
-
-class _GroupDescent(_Descent):
-    """The descent of `descend_groups`: a place is a group. A bit of -1 without a field fills up small groups."""
-
-    def __init__(self, gram: Any, first: Any) -> None:
-        gram, sizes = np.pad(gram, (0, 1)), np.diff(first)
-        super().__init__(gram, len(sizes))
-        place = np.arange(sizes.max())
-        indices = np.where(place < sizes[:, None], first[:-1, None] + place, first[-1])
-        blocks = gram[indices[:, :, None], indices[:, None, :]]
-        settings = np.where(np.arange(2 ** len(place))[:, None] >> place & 1, 1, -1).astype(np.float32)
-        energies = np.einsum("si,gij,sj->gs", settings, blocks, settings, dtype=np.float64) / 2
-        energies[np.arange(len(settings)) >= 2 ** sizes[:, None]] = np.inf
-        self.indices, self.kept = nn.Buffer(torch.tensor(indices)), np.flatnonzero(indices.ravel() < first[-1])
-        self.blocks, self.settings = nn.Buffer(torch.tensor(blocks)), nn.Buffer(torch.tensor(settings))
-        self.columns = nn.Buffer(torch.tensor(settings.T.copy()))  # a loop takes no view of another tensor
-        self.energies = nn.Buffer(torch.tensor(energies, dtype=torch.float32))
-
-    def forward(self, bits: torch.Tensor, fields: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        pad = nn.functional.pad
-        bits, fields = super().forward(pad(bits, (0, 1), value=-1.0), pad(fields, (0, 1)))
-        return bits[:, :-1].contiguous(), fields[:, :-1].contiguous()  # as a loop takes them
-
-    def choose(self, fields: torch.Tensor) -> torch.Tensor:
-        """Best values of each group, as if all others were 0."""
-        return self.best(nn.functional.pad(fields, (0, 1))[:, self.indices]).flatten(1)[:, self.kept]
-
-    def best(self, rest: torch.Tensor) -> torch.Tensor:
-        """Best settings (n, n_groups, size) of groups whose fields are those without the group."""
-        numbers = (self.energies - rest @ self.columns).argmin(2)
-        return nn.functional.embedding(numbers, self.settings)
-
-    def changes(self, bits: Any, fields: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
-        old, rest = bits[:, self.indices], fields[:, self.indices]
-        for i in range(old.shape[2]):
-            rest = rest + old[:, :, i, None] * self.blocks[:, i]
-        changes = self.best(rest) - old
-
-        def change_at(at: torch.Tensor) -> Any:
-            values = changes.gather(1, at[:, :, None].expand(-1, -1, changes.shape[2]))
-            return nn.functional.embedding(at[:, 0], self.indices), values[:, 0]
-
-        return (changes != 0).any(2), change_at
-
-
-def _loop(is_left: Any, step: Any, state: tuple[torch.Tensor, ...]) -> Any:
-    """State after steps while there are some left; a loop of the file, which torch runs as one of Python."""
-    if torch.compiler.is_exporting():
-        return torch.while_loop(is_left, step, state)
-    while is_left(*state):
-        state = step(*state)
-    return state
-
-
 class _Bits(nn.Module):
     """Activations, bits, and packed codes."""
 
@@ -425,7 +272,10 @@ def _hasher_module(hasher: Any, queries: bool, dtype: torch.dtype) -> nn.Module:
             f"`queries` must be True for a {type(hasher).__name__}, which makes no codes. Got False instead."
         )
     if isinstance(function, ReconstructionFunction) and not queries:
-        return _Codes(function)
+        raise ValueError(
+            f"`queries` must be True for this {type(hasher).__name__}, whose codes a search finds. Got False instead. "
+            "Encode items with skhash, and ask with the signs of real queries."
+        )
     with hasher._environment():
         return _Outputs(function, queries, dtype)
 
