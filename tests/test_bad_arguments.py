@@ -135,6 +135,7 @@ GOOD = {
     "signs": {"bits": bits},
     "pack": {"codes": bits},
     "unpack": {"packed": packed, "nbits": 3},
+    "label_matrix": {"affinity": affinity.ClassAffinity(), "y": y},
     "Codes.of": {"codes": packed, "nbits": 3},
     "Codes.first": {"self": codes.Codes.of(bits), "nbits": 2},
     "hamming_distances": {"codes_a": bits, "codes_b": bits, "bit_weights": [1, 2, 3]},

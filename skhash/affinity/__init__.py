@@ -10,7 +10,7 @@ can occur (`possible_levels`).
 from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity
 from skhash.affinity._precomputed import PrecomputedAffinity
 from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
-from skhash.affinity.relevance import Relevance
+from skhash.affinity.relevance import Relevance, label_matrix
 
 __all__ = [
     "ClassAffinity",
@@ -19,6 +19,7 @@ __all__ = [
     "PrecomputedAffinity",
     "Relevance",
     "SharedLabelsAffinity",
+    "label_matrix",
 ]
 
 for _public in (

@@ -476,3 +476,34 @@ def _checked_levels(affinity: Any, a: Any, b: Any) -> tuple[npt.NDArray[Any], np
     if indices.max(initial=0) >= len(levels) or (levels[indices] != values).any():
         raise ValueError(f"`affinity` must return levels among its possible_levels, {levels}. Got other levels.")
     return indices, levels
+
+
+def label_matrix(affinity: Callable[[Any, Any], Any], y: Any) -> npt.NDArray[np.float64]:
+    """Labels behind an affinity as a 0/1 matrix, see :meth:`Relevance.labels`.
+
+    Parameters
+    ----------
+    affinity : callable
+        A ClassAffinity or a SharedLabelsAffinity.
+    y : array-like of shape (n,) or (n, n_labels)
+        Its targets.
+
+    Returns
+    -------
+    ndarray of shape (n, n_labels), float64
+        1 where a sample has a label; the labels of classes are the classes, ascending.
+
+    Raises
+    ------
+    ValueError
+        If the affinity is of another kind, since not every affinity comes from labels.
+
+    Examples
+    --------
+    >>> from skhash.affinity import ClassAffinity, label_matrix
+    >>> label_matrix(ClassAffinity(), ["dog", "cat", "dog"])
+    array([[0., 1.],
+           [1., 0.],
+           [0., 1.]])
+    """
+    return Relevance.of(y, affinity).labels()

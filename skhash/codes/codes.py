@@ -184,6 +184,18 @@ class Codes:
         given = [name for name in ("ids", "factors", "fingerprint") if getattr(self, name) is not None]
         return f"<Codes: {len(self):,} of {self.nbits} bits{', with ' + ', '.join(given) if given else ''}>"
 
+    @property
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """The packed codes, as `rows`: what scripts that read a store ask for.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[0, 1, 1]]).codes
+        array([[96]], dtype=uint8)
+        """
+        return self.rows
+
     def __len__(self) -> int:
         return len(self.rows)
 
