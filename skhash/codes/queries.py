@@ -1,6 +1,7 @@
 """Three kinds of queries, each of which searches codes and counts them: one scan with two ends.
 
     Bits            number of bits that differ
+    Sums            what each bit adds if it is 0 and if it is 1, of which two kinds are in use:
     Weighted        sum of the weights of these bits, quantized to integers once
     Real            -<q, s> for the signs s of a code, with q rounded to 30 bits; with factors of the items, the
                     estimate of the distance of the vectors that it gives
@@ -638,7 +639,7 @@ class _CountSums:
         by_code: Bits | None = None,
         n_first: int | None = None,
     ) -> None:
-        self.real, self.database, self.pairs, self.by_code = queries, database, pairs, by_code
+        self.queries, self.database, self.pairs, self.by_code = queries, database, pairs, by_code
         self.everything = np.arange(len(database))[None]
         # one more, since a query finds itself
         self.n_first = len(database) if n_first is None or by_code is None else n_first + pairs.exclude_self
@@ -655,13 +656,13 @@ class _CountSums:
 
     def _distances(self, queries: slice) -> npt.NDArray[Any]:
         """Distances of some queries from all items."""
-        real, blocks = self.real, self.database.blocks()
+        sums, blocks = self.queries, self.database.blocks()
         if self.n_first >= len(self.database) or self.by_code is None:
-            return np.asarray(real.to_items(queries, blocks, self.everything) * real.units[queries])
+            return np.asarray(sums.to_items(queries, blocks, self.everything) * sums.units[queries])
         nearest = self.by_code.scan(queries, blocks, 0, len(blocks.masks), self.n_first)
         own = np.arange(queries.start, queries.stop)
         shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
-        first = real.to_items(queries, blocks, shortlist)
+        first = sums.to_items(queries, blocks, shortlist)
         differing = self.database.words() ^ self.by_code.codes.words()[queries][:, None]
         rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query
         distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
