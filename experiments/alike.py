@@ -109,8 +109,11 @@ def make_table(results):
                 text = mean_and_spread([result["ap"] for result in some], 3) if some else ""
                 cells.append(text + (f" ({shared:.0%})" if shared else ""))
             rows += [[method, settings, *cells]]
-    head = "AP_T on held-out training samples, and the share of classes that have the code of another one:"
-    return f"{head}\n\n{as_markdown(rows)}\n"
+    return (
+        "AP_T on held-out training samples (share of classes with the code of another one):\n\n"
+        + as_markdown(rows)
+        + "\n"
+    )
 
 
 def main():
