@@ -443,7 +443,11 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """
         ids = None if ids is None else checked_ids(ids, n_samples(X))
         rows = self.encode(X)
-        return Codes(rows, self._n_features_out, ids, fingerprint=known_fingerprint(self.function_))
+        return self._completed(Codes(rows, self._n_features_out, ids, fingerprint=known_fingerprint(self.function_)), X)
+
+    def _completed(self, codes: Codes, X: Any) -> Codes:
+        """Codes of samples with what a method stores beside them."""
+        return codes
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean tie-aware AP of `X` as queries against the training samples as database.

@@ -20,6 +20,7 @@ SHALLOW = [name for name, path in HASHERS.items() if ".shallow." in path or ".st
 
 CODES_OF_ALL = """
 import hashlib, numpy as np, skhash, torch
+from skhash.registry import HASHERS
 rng = np.random.default_rng(0)
 y = rng.integers(0, 5, 800)
 X = rng.standard_normal((5, 300))[y] + rng.standard_normal((800, 300))

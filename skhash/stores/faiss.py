@@ -94,7 +94,7 @@ def from_faiss(index: "faiss.IndexBinary", *, nbits: int | None = None) -> Codes
     Examples
     --------
     >>> from skhash.stores import from_faiss, to_faiss
-    >>> from_faiss(to_faiss([[0, 0, 1], [1, 1, 1]]), nbits=3).codes.tolist()
+    >>> from_faiss(to_faiss([[0, 0, 1], [1, 1, 1]]), nbits=3).rows.tolist()
     [[32], [224]]
     """
     faiss = library("faiss", "faiss-cpu", "from_faiss")

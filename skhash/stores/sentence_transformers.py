@@ -74,7 +74,7 @@ def from_sentence_transformers(embeddings: npt.ArrayLike, *, nbits: int | None =
     >>> from skhash.stores import from_sentence_transformers
     >>> from_sentence_transformers(
     ...     np.array([[-96], [96]], dtype=np.int8), nbits=3
-    ... ).codes.tolist()
+    ... ).rows.tolist()
     [[32], [224]]
     """
     array = np.asarray(embeddings)

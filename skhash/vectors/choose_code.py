@@ -177,8 +177,8 @@ def choose_code(
     The hasher is fitted once for each length, on the samples that are not queries. Hashers whose prefixes are as good
     as fits are fitted once: LSH, PCA, StructHash and CGHash, see :ref:`prefixes`. The recall is the share of the `k`
     nearest vectors that are among the first `candidates` items of a search by codes, in expectation over the order of
-    ties. Take `candidates` items from the search, or let `rerank` of :class:`HammingNeighbors` sort them.
-    Several kinds of queries and vectors share the fits.
+    ties. Take `candidates` items from the search, or let `rerank` of :class:`~skhash.neighbors.HammingNeighbors` sort
+    them. Several kinds of queries and vectors share the fits.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def choose_code(
         Numbers of candidates to choose from, at least `k`. None takes ten multiples
         of `k`, from 1 to 20.
     query : "code", "real" or sequence of them, default="code"
-        Rank by the codes of the queries, or by their activations, as in :class:`HammingNeighbors`.
+        Rank by the codes of the queries, or by their activations, as in :class:`~skhash.neighbors.HammingNeighbors`.
         ``("code", "real")`` chooses from both.
     rerank : "cosine", "euclidean", "inner" or None, default=None
         The distance that will rank the candidates. The vectors that it needs count as bytes.

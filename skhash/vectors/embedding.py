@@ -561,8 +561,7 @@ class EmbeddingHasher(BaseHasher):
         """Factors of validated samples."""
         return map_batches(self, X, lambda factors: factors, "factors")
 
-    def codes(self, X: Any, *, ids: npt.ArrayLike | None = None) -> Codes:  # noqa: D102
-        codes = super().codes(X, ids=ids)
+    def _completed(self, codes: Codes, X: Any) -> Codes:
         return replace(codes, factors=self.encode_factors(X)) if self.factors else codes
 
     def _store_database(self, X: Any, targets: Any) -> None:
