@@ -43,12 +43,10 @@ def training_database(hasher: Any) -> tuple[Codes, Any]:
 
 
 def items_of(estimator: Any, X: Any) -> Codes:
-    """Codes of items, with the factors and the fingerprint of their hasher, if it has any."""
-    hasher = find_hasher(estimator)
-    if callable(getattr(hasher, "codes", None)) and hasattr(hasher, "_n_features_out"):
-        codes: Codes = hasher.codes(hasher_input(estimator, X))
-        return codes
-    return codes_of(estimator, X)
+    """Codes of items, with what their hasher stores beside them."""
+    hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
+    codes = codes_of(hasher, samples)
+    return hasher._completed(codes, samples) if hasattr(hasher, "_completed") else codes
 
 
 def without_database(estimator: Any) -> Any:

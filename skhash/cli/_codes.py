@@ -178,7 +178,8 @@ def _encoded(hasher: Any, samples: Samples, options: argparse.Namespace) -> Item
     for batch in in_batches(samples, f"Encoding {options.data}"):
         with errors_of(options.data):
             parts.append(items_of(hasher, batch))
-    return ItemsOfFile(Codes.of(Codes.joined(parts), ids=samples.ids), samples.names)
+    fingerprint = find_hasher(hasher).fingerprint_
+    return ItemsOfFile(Codes.of(Codes.joined(parts), ids=samples.ids, fingerprint=fingerprint), samples.names)
 
 
 def fill(index: HammingNeighbors, items: ItemsOfFile, options: argparse.Namespace) -> None:

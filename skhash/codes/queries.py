@@ -285,11 +285,17 @@ class Weighted(Sums):
     """Sum of the weights of the bits that differ from the codes of the queries."""
 
     def __init__(self, codes: Codes, bit_weights: npt.ArrayLike) -> None:
-        bits = codes.bits()
-        self.codes = codes
+        self.codes, self.n_queries = codes, len(codes)
         self.weights, self.unit = quantize_weights(bit_weights, codes.nbits)
-        ones = self.weights * (1 - bits.astype(np.int64))
-        super().__init__(self.weights * bits, ones, np.full((len(bits), 1), self.unit))
+        self.units = np.full((len(codes), 1), self.unit)
+
+    def tables(self, part: slice) -> npt.NDArray[np.int64]:
+        """See :class:`Sums`; the terms are made for some queries at a time, since a count needs none."""
+        from skhash.codes.bit_kernels import half_byte_tables
+
+        bits = self.codes[part].bits().astype(np.int64)
+        tables: npt.NDArray[np.int64] = half_byte_tables(self.weights * bits, self.weights * (1 - bits))
+        return tables
 
     def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
         """See :class:`Queries`; ragged counts, of one tie per distance."""

@@ -21,7 +21,7 @@ from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.metrics import histogram_from_distances, neighbor_recall
 from skhash.registry import BASELINES
-from skhash.unwrap import real_queries
+from skhash.unwrap import items_of, real_queries
 
 SearchMetric = Literal["euclidean", "inner"]  # "cosine" is either of them, on vectors of norm 1
 
@@ -75,7 +75,7 @@ class HasherIndex:
     def add(self, items: Floats) -> None:
         """Store the codes of items."""
         is_hasher = hasattr(self.hasher, "codes")  # baselines have codes without factors
-        self.codes = self.hasher.codes(items) if is_hasher else Codes(self.hasher.encode(items), self.hasher.nbits)
+        self.codes = items_of(self.hasher, items) if is_hasher else Codes(self.hasher.encode(items), self.hasher.nbits)
         self.blocks = self.codes.blocks()
 
     def search(self, queries: Floats, k: int) -> Found:

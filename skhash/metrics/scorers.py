@@ -227,13 +227,15 @@ class RetrievalScorer:
             raise TypeError(
                 f"`estimator` must be a hasher, whose `transform` returns codes. Got {type(hasher).__name__} instead."
             )
-        queries = codes_of(estimator, X)
+        # real queries may need what the hasher stores beside the codes of items
+        of_items = items_of if self.query == "real" else codes_of
+        queries = (of_items if self.database == "fold" else codes_of)(estimator, X)
         query_y = self._targets(estimator, hasher, X, y)
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
             if is_dask(database_X):
                 return self._sharded(estimator, queries, query_y)
-            database = (items_of if self.query == "real" else codes_of)(estimator, database_X)
+            database = of_items(estimator, database_X)
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
             if len(queries) < 2:
@@ -241,7 +243,7 @@ class RetrievalScorer:
                     '`X` must have at least 2 samples with database="fold", which ranks the others for each. Got 1 '
                     'instead. Take fewer folds, or database="fit".'
                 )
-            database, database_y = items_of(estimator, X) if self.query == "real" else queries, query_y
+            database, database_y = queries, query_y
         else:
             database, database_y = training_database(hasher)
         activations, estimates = self._real_queries(estimator, hasher, X, database)
