@@ -19,6 +19,7 @@ _MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
 }
 _SEPARATORS = ";\t|"  # those of other programs
 _OF_VALUE = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (\w+): invalid value '(.*)'")
+_OF_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
 def columns_named(names: Iterable[str], name: str) -> list[str]:
@@ -140,15 +141,13 @@ class CsvTable:
 
     @contextmanager
     def _reader(self, types: Mapping[str, Any]) -> Iterator[Any]:
-        """Context manager of a reader of some columns, or of all; errors in it name the file and the line."""
+        """Context manager of a reader of some columns, or of all; errors in it name the file and the line.
+
+        A thread of pyarrow reads ahead. If it runs Python code, or releases an object of Python, while the interpreter
+        ends, it aborts the process. So the reader gets neither a file nor a handler of invalid rows of Python.
+        """
         import pyarrow
         from pyarrow import csv as arrow_csv
-
-        bad_rows: list[Any] = []
-
-        def keep(row: Any) -> str:
-            bad_rows.append(row)
-            return "error"
 
         known = {name: kind for name, kind in types.items() if kind is not None}
         options = (
@@ -158,7 +157,7 @@ class CsvTable:
                 column_names=self.names or None,
                 skip_rows_after_names=bool(self.names),  # the first row has the names
             ),
-            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, invalid_row_handler=keep),
+            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             arrow_csv.ConvertOptions(
                 check_utf8=bool(types),  # the names are read first, whatever the cells are
                 column_types=known,
@@ -174,13 +173,10 @@ class CsvTable:
         except UnicodeError as error:
             raise self.encoding_error() from error
         except pyarrow.ArrowInvalid as error:
-            raise self._error(str(error), bad_rows) from error
+            raise self._error(str(error)) from error
 
     def _open(self) -> Any:
-        """File of pyarrow in UTF-8; one in another encoding is in memory.
-
-        A thread of pyarrow reads ahead. If it runs Python code while the interpreter ends, it aborts the process.
-        """
+        """File of pyarrow in UTF-8; one in another encoding is in memory."""
         import pyarrow
 
         if self.encoding is None or codecs.lookup(self.encoding).name == "utf-8":
@@ -198,13 +194,13 @@ class CsvTable:
                 content.write(text.encode())
         return content.getvalue()
 
-    def _error(self, text: str, bad_rows: list[Any]) -> InvalidFileError:
+    def _error(self, text: str) -> InvalidFileError:
         """Error of pyarrow in the words of this library, with the line."""
-        if bad_rows:
-            row = bad_rows[0]
+        if found := _OF_ROW.match(text):
+            row, expected, got, cells = found.groups()
             reason = (
-                f"must have {row.expected_columns} cells in each row. Got {row.actual_columns} in line "
-                f"{self.line(row.number - 2)}: {row.text[:100].strip()!r}. Quote cells that hold {self.separator!r}."
+                f"must have {expected} cells in each row. Got {got} in line {self.line(int(row) - 2)}: "
+                f"{cells.strip()!r}. Quote cells that hold {self.separator!r}."
             )
         elif "invalid UTF8" in text:
             return self.encoding_error()

@@ -64,6 +64,17 @@ next(CsvTable(sys.argv[1], encoding=sys.argv[2]).batches({"a": None}))
     subprocess.run([sys.executable, "-c", program, str(path), encoding], check=True, timeout=100)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_reader_which_may_outlive_the_interpreter_holds_no_python_code(path, encoding, monkeypatch):
+    given, open_csv = [], pyarrow.csv.open_csv
+    monkeypatch.setattr(pyarrow.csv, "open_csv", lambda *arguments: given.append(arguments) or open_csv(*arguments))
+    read(path, b"a,b\n1,2\n", encoding=encoding)
+    assert given
+    for file, _, parse, _ in given:
+        assert isinstance(file, pyarrow.OSFile | pyarrow.BufferReader)
+        assert parse.invalid_row_handler is None
+
+
 def test_columns_without_a_name_are_called_by_their_place(path):
     assert read(path, b",a,\n1,2,3\n") == (["Unnamed: 0", "a", "Unnamed: 2"], [("1", "2", "3")])
 
