@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 
 from skhash import LSHHasher
-from skhash.codes import hamming_distances, pack
+from skhash.codes import Codes, hamming_distances, pack
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors, order_shortlist
 
@@ -48,6 +48,66 @@ def assert_same_hasher_only(write, read):
         for call in (partial(write, "new", codes, nbits=8), partial(read, "with")):
             with pytest.raises(ValueError, match=r"`fingerprint` must be None or `fingerprint_` of a hasher"):
                 call(fingerprint=wrong)
+
+
+def assert_takes_more(write, read, place="codes"):
+    """A store takes more codes, and refuses what it has already or what is not like its codes."""
+    rng = np.random.default_rng(0)
+    first, second = (Codes.of(rng.integers(0, 2, (n, 12)), fingerprint="0" * 16) for n in (5, 4))
+    first, second = Codes.of(first, ids=[3, 1, -9, 7, 2**62]), Codes.of(second, ids=[30, 10, 90, 70])
+
+    def assert_holds(*parts):
+        stored, rows = read(), {}
+        for part in parts:
+            rows |= dict(zip(part.ids.tolist(), part.rows.tolist(), strict=True))
+        assert dict(zip(stored.ids.tolist(), stored.rows.tolist(), strict=True)) == rows
+        assert len(stored) == len(rows)
+        assert stored.fingerprint == parts[0].fingerprint
+
+    write(first, if_exists="append")  # there is none yet
+    assert_holds(first)
+    write(second, if_exists="append")
+    assert_holds(first, second)
+    new = [1000, 1001, 1002, 1003]
+    refused = {
+        r'exists. Pass if_exists="append" to add the codes, or if_exists="replace"': (second, {}),
+        r"exists\.": (second, {"if_exists": "fail"}),
+        r"`ids` must not be in '.*codes.*' yet. Got 90, which is": (
+            Codes.of(second, ids=[*new[:3], 90]),
+            {"if_exists": "append"},
+        ),
+        r"`codes` must have (12|16) bits, as those in '.*codes.*'. Got 32 instead": (
+            Codes.of(rng.integers(0, 2, (4, 32)), ids=new),
+            {"if_exists": "append"},
+        ),
+        r"`fingerprint` must be that of the hasher that made the codes in '.*codes.*', 0000000000000000. Got 1": (
+            Codes(second.rows, 12, np.array(new), fingerprint="1" * 16),
+            {"if_exists": "append"},
+        ),
+        r"`ids` must be ints, as those in '.*codes.*'. Got text": (
+            Codes.of(second, ids=[*"abcd"]),
+            {"if_exists": "append"},
+        ),
+        r"`if_exists` must be one of 'fail', 'replace', 'append'. Got 'apend'": (second, {"if_exists": "apend"}),
+    }
+    for message, (codes, options) in refused.items():
+        with pytest.raises(ValueError, match=message):
+            write(codes, **options)
+        assert_holds(first, second)
+    plain = Codes(second.rows, 12, np.array(new))  # arrays have no fingerprint
+    write(plain, if_exists="append")
+    assert_holds(first, second, plain)
+    write(plain, if_exists="replace")
+    assert_holds(plain)
+    write(first, if_exists="append")  # all of its codes together are of no known hasher
+    assert_holds(plain, first)
+    names = Codes.of(second, ids=["a", "7", "", "ä"])
+    write(names, if_exists="replace")
+    assert_holds(names)
+    write(Codes.of(second, ids=["b", "70", " ", "ö"]), if_exists="append")
+    with pytest.raises(ValueError, match=r"`ids` must not be in '.*codes.*' yet. Got 'ö', which is. Delete that item"):
+        write(Codes.of(second, ids=["c", "ö", "d", "e"]), if_exists="append")
+    assert len(read()) == 8
 
 
 def codes_of_names(names=NAMES):

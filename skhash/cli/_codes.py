@@ -38,6 +38,7 @@ from skhash.neighbors import HammingNeighbors
 from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
+from skhash.stores._common import IfExists
 from skhash.unwrap import find_hasher, hasher_input, items_of
 
 #: stores with tables that have a name
@@ -208,6 +209,11 @@ def export(options: argparse.Namespace) -> int:
     """Write codes into a store."""
     if options.table is not None and options.to not in _WITH_TABLES:
         raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
+    if options.if_exists != "fail" and options.to not in (*_WITH_TABLES, "parquet"):
+        raise ValueError(
+            f"--if-exists must be used with {', '.join(_WITH_TABLES)} or parquet. Got it with {options.to}, whose file "
+            "is replaced."
+        )
     if options.to == "pgvector" and "://" not in options.out and "=" not in options.out:
         raise ValueError(
             "--out must be the address of a database with --to pgvector, such as postgresql://user@host/name. "
@@ -223,9 +229,9 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.to in _WITH_TABLES:
         table = "codes" if options.table is None else options.table
-        _to_table(options.to, stored, options.out, table)
+        _to_table(options.to, stored, options.out, table, options.if_exists)
     elif options.to == "parquet":
-        stores.to_parquet(stored, options.out)
+        stores.to_parquet(stored, options.out, if_exists=options.if_exists)
     else:
         check_writable(options.out)
         content = _content(options.to, stored)
@@ -264,24 +270,25 @@ def _content(store: str, codes: Codes) -> Any:
     return stores.to_sentence_transformers(codes, precision)
 
 
-def _to_table(store: str, codes: Codes, place: str, table: str) -> None:
-    """Write codes into a new table."""
+def _to_table(store: str, codes: Codes, place: str, table: str, if_exists: IfExists) -> None:
+    """Write codes into a table."""
     if store == "lancedb":
-        stores.to_lancedb(codes, library("lancedb", "lancedb", "--to lancedb").connect(place), table)
+        connection = library("lancedb", "lancedb", "--to lancedb").connect(place)
+        stores.to_lancedb(codes, connection, table, if_exists=if_exists)
     elif store == "pgvector":
         psycopg = library("psycopg", "psycopg[binary]", "--to pgvector")
         with _errors_of("the database of --out", psycopg.Error), psycopg.connect(place) as connection:
-            stores.to_pgvector(codes, connection, table)
+            stores.to_pgvector(codes, connection, table, if_exists=if_exists)
     elif store == "duckdb":
         duckdb = library("duckdb", "duckdb", "--to duckdb")
         with _no_new_file(place), _errors_of(place, duckdb.Error), duckdb.connect(place) as connection:
-            stores.to_duckdb(codes, connection, table)
+            stores.to_duckdb(codes, connection, table, if_exists=if_exists)
     else:
         apsw = library("apsw", "apsw", "--to sqlite-vec")
         with _no_new_file(place), _errors_of(place, apsw.Error):
             connection = apsw.Connection(place)
             try:
-                stores.to_sqlite_vec(codes, connection, table)
+                stores.to_sqlite_vec(codes, connection, table, if_exists=if_exists)
             finally:
                 connection.close()
 

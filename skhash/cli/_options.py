@@ -351,13 +351,19 @@ def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "export",
         help="write codes into a store, such as FAISS or PostgreSQL",
         description="Write codes into a store. FAISS, usearch, Parquet and the formats of sentence-transformers are "
-        "files (the last two .npy), sqlite-vec and DuckDB a new table in a file, LanceDB a new table in a folder, "
-        "pgvector a new table of a database, whose address is postgresql://...",
+        "files (the last two .npy), sqlite-vec and DuckDB a table in a file, LanceDB a table in a folder, "
+        "pgvector a table of a database, whose address is postgresql://...",
     )
     job.add_argument("codes", metavar="CODES", help="codes from skhash encode, a Parquet file of codes, or an index")
     job.add_argument("--to", choices=EXPORTS, metavar="STORE", required=True, help=", ".join(EXPORTS))
     job.add_argument("--out", metavar="PLACE", required=True, help="file, folder or address")
-    job.add_argument("--table", metavar="NAME", help="name of the new table (default codes)")
+    job.add_argument("--table", metavar="NAME", help="name of the table (default codes)")
+    job.add_argument(
+        "--if-exists",
+        choices=("fail", "replace", "append"),
+        default="fail",
+        help="what to do if there is such a table or Parquet file (default fail)",
+    )
 
 
 def _add_browse(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -30,6 +30,16 @@ def fingerprint_of_schema(schema: Any) -> str | None:
     return checked_fingerprint(None if found is None else found.decode(errors="replace"))
 
 
+def nbits_of_schema(schema: Any) -> int:
+    """Number of bits of the codes of a schema; ValueError if they may have several lengths."""
+    types = library("pyarrow", "pyarrow", "Arrow tables").types
+    kind = schema.field("code").type if "code" in schema.names else None
+    if kind is None or not (types.is_fixed_size_list(kind) or types.is_fixed_size_binary(kind)):
+        raise ValueError(f"a column `code` of lists of one length is needed to add codes. Got {kind} instead.")
+    width = kind.list_size if types.is_fixed_size_list(kind) else kind.byte_width
+    return int((schema.metadata or {}).get(_NBITS, 8 * width))
+
+
 def from_table(table: Any) -> Codes:
     """Codes of a table with a column of bytes, or of lists of bytes; ValueError if it has none."""
     if "code" not in table.column_names:

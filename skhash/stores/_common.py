@@ -1,9 +1,10 @@
-"""What all stores share: checked codes with identifiers, and names of tables."""
+"""What all stores share: checked codes with identifiers, names of tables, and codes that are added to others."""
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,11 @@ import numpy.typing as npt
 from skhash._ids import MAX_ID, is_text
 from skhash.codes import Codes
 from skhash.codes.codes import N_DIGITS, are_other, checked_fingerprint
+from skhash.exceptions import parameter
+
+#: what writing does where codes are already, named as by pandas' ``to_sql``
+IfExists = Literal["fail", "replace", "append"]
+IF_EXISTS = get_args(IfExists)
 
 
 def bit_strings(codes: Codes | npt.ArrayLike, *, nbits: int | None = None) -> list[str]:
@@ -66,6 +72,22 @@ def check_same_hasher(found: str | None, fingerprint: str | None, place: str) ->
             f"`fingerprint` must be that of the hasher that made the codes in {place!r}, {found}. Got {fingerprint} "
             "instead. Load that hasher, or encode the items again with yours and store these codes."
         )
+
+
+def check_appended(stored: Codes, place: str, *, nbits: int, has_text: bool, fingerprint: str | None) -> None:
+    """Raise ValueError unless codes are like those in a store: their length, kind of identifiers and hasher."""
+    if stored.nbits != nbits:
+        raise ValueError(f"`codes` must have {nbits} bits, as those in {place!r}. Got {stored.nbits} instead.")
+    if is_text(stored.ids) != has_text:
+        kinds = ("text", "ints") if has_text else ("ints", "text")
+        raise ValueError(f"`ids` must be {kinds[0]}, as those in {place!r}. Got {kinds[1]} instead.")
+    check_same_hasher(fingerprint, stored.fingerprint, place)
+
+
+def check_new_ids(present: Iterable[Any], place: str) -> None:
+    """Raise ValueError if there are identifiers that codes to add have, and a store has already."""
+    for first in present:
+        raise ValueError(f"`ids` must not be in {place!r} yet. Got {first!r}, which is. Delete that item there first.")
 
 
 def fingerprint_note(stored: Codes) -> str | None:
@@ -127,9 +149,27 @@ def check_table(table: Any) -> str:
     return table
 
 
-def table_exists(table: str) -> ValueError:
-    """ValueError with a message that the table exists."""
-    return ValueError(f"`table` must be the name of a new table. Got {table!r}, which exists.")
+def check_connection(connection: Any, kind: type | tuple[type, ...], call: str) -> None:
+    """Raise TypeError for what is no open connection, such as the path or the address of a database."""
+    if not isinstance(connection, kind):
+        given = f"{type(connection).__module__}.{type(connection).__name__}"
+        remedy = ""
+        if isinstance(connection, str | os.PathLike):
+            given = repr(os.fspath(connection))
+            remedy = f" Open it: {call}({given})."
+        raise TypeError(f"`connection` must be what {call} returns. Got {given} instead.{remedy}")
+
+
+def exists(name: str, value: Any) -> ValueError:
+    """ValueError with a message that the table or the file exists."""
+    kind = {"table": "the name of a new table", "path": "a new file"}[name]
+    ways = f"{parameter('if_exists', 'append')} to add the codes, or {parameter('if_exists', 'replace')}"
+    return ValueError(f"`{name}` must be {kind}. Got {value!r}, which exists. Pass {ways}.")
+
+
+def is_hidden(table: str) -> ValueError:
+    """ValueError with a message that a temporary table hides the one to replace."""
+    return ValueError(f"`table` must not be hidden by a temporary table. Got {table!r}, which is. Drop that one first.")
 
 
 def no_such_table(table: str, reason: object) -> ValueError:

@@ -8,15 +8,22 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
+from skhash._validation import check_option
 from skhash.codes import Codes
 from skhash.stores._common import (
+    IF_EXISTS,
+    IfExists,
+    check_appended,
+    check_connection,
+    check_new_ids,
     check_same_hasher,
+    exists,
     fingerprint_note,
     from_strings,
+    is_hidden,
     no_such_table,
     noted_fingerprint,
     quoted,
-    table_exists,
     with_ids,
 )
 
@@ -46,8 +53,9 @@ def to_duckdb(
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
     fingerprint: str | None = None,
+    if_exists: IfExists = "fail",
 ) -> None:
-    """Create a DuckDB table of codes, with the columns ``id BIGINT``, or ``id VARCHAR`` for text, and ``code BIT``.
+    """Write codes to a DuckDB table, with the columns ``id BIGINT``, or ``id VARCHAR`` for text, and ``code BIT``.
 
     Search it by ``bit_count(xor(code, ?::BIT))``, with queries from :func:`bit_strings`.
 
@@ -59,20 +67,23 @@ def to_duckdb(
         What ``duckdb.connect`` returns. If a transaction is open, the table is part of it. Rows of its last ``execute``
         that were not fetched are lost.
     table : str, default="codes"
-        Name of the new table, in the database and schema that ``USE`` names.
+        Name of the table, in the database and schema that ``USE`` names.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the comment on the table.
+    if_exists : {"fail", "replace", "append"}, default="fail"
+        What happens if there is such a table: a ValueError, a new table in its place, or more rows in it. Codes are
+        added only if they have the length of those in it, other identifiers, and no other fingerprint.
 
     Raises
     ------
     ImportError
         If duckdb is not installed.
     ValueError
-        If `codes` or `ids` are not as described, or the table exists.
+        If `codes` or `ids` are not as described, the table exists, or codes cannot be added to it.
 
     Examples
     --------
@@ -85,21 +96,56 @@ def to_duckdb(
     >>> connection.execute(f"{select} ORDER BY distance, id LIMIT 1", query).fetchall()
     [(7, 1)]
     """
-    library("duckdb", "duckdb", "to_duckdb")
+    check_connection(connection, library("duckdb", "duckdb", "to_duckdb").DuckDBPyConnection, "duckdb.connect")
+    check_option("if_exists", if_exists, IF_EXISTS)
     stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
     name = quoted(table)
-    if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # or a temporary one hides it
-        raise table_exists(table)
+    is_read = bool(connection.execute(f"{_COLUMNS} AND {_IS_READ}", [table]).fetchall())
+    is_added = if_exists == "append" and is_read
+    if not is_added and if_exists != "replace":
+        if connection.execute(f"{_COLUMNS} AND {_IS_WRITTEN}", [table]).fetchall():  # or a temporary one hides it
+            raise exists("table", table)
+    elif not is_added and connection.execute(f"{_COLUMNS} AND database_name = 'temp'", [table]).fetchall():
+        raise is_hidden(table)
     packed = np.array([code.tobytes() for code in stored.rows], dtype=object)
+    bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
+    kind = "VARCHAR" if is_text(stored.ids) else "BIGINT"
+    rows = f"SELECT id::{kind} AS id, {bits} AS code FROM skhash_codes"
     connection.register("skhash_codes", {"id": stored.ids, "code": packed})
     try:  # one statement writes all rows or none
-        bits = f"(code::BLOB::BIT::VARCHAR)[1:{stored.nbits}]::BIT"
-        kind = "VARCHAR" if is_text(stored.ids) else "BIGINT"
-        connection.execute(f"CREATE TABLE {name} AS SELECT id::{kind} AS id, {bits} AS code FROM skhash_codes")
+        if is_added:
+            _check_added(stored, connection, table, kind)
+            connection.execute(f"INSERT INTO {name} (id, code) {rows}")
+            return
+        connection.execute(f"CREATE {'OR REPLACE ' * (if_exists == 'replace')}TABLE {name} AS {rows}")
         if note := fingerprint_note(stored):
             connection.execute(f"COMMENT ON TABLE {name} IS '{note}'")
     finally:
         connection.unregister("skhash_codes")
+
+
+def _check_added(stored: Codes, connection: "duckdb.DuckDBPyConnection", table: str, kind: str) -> None:
+    """Raise ValueError unless the codes in ``skhash_codes`` may be added to a table."""
+    name = quoted(table)
+    types = dict(connection.execute(f"SELECT lower(column_name), column_type FROM (DESCRIBE {name})").fetchall())
+    if types.get("code") != "BIT" or "id" not in types:
+        raise no_such_table(table, f"its columns are {', '.join(f'{name} {kind}' for name, kind in types.items())}")
+    lengths = connection.execute(f"SELECT DISTINCT bit_length(code) FROM {name}").fetchall() or [(stored.nbits,)]
+    check_appended(
+        stored,
+        table,
+        nbits=next((length for (length,) in lengths if length != stored.nbits), stored.nbits),
+        has_text=types["id"] == "VARCHAR",
+        fingerprint=_fingerprint(connection, table),
+    )
+    shared = f"SELECT id FROM {name} WHERE id IN (SELECT id::{kind} FROM skhash_codes) ORDER BY id LIMIT 1"
+    check_new_ids((i for (i,) in connection.execute(shared).fetchall()), table)
+
+
+def _fingerprint(connection: "duckdb.DuckDBPyConnection", table: str) -> str | None:
+    """Fingerprint in the comment on a table."""
+    comments = connection.execute(_COMMENTS, [table]).fetchall()
+    return noted_fingerprint(comments[0][0] if comments else None)
 
 
 def from_duckdb(
@@ -139,13 +185,12 @@ def from_duckdb(
     >>> from_duckdb(connection)
     <Codes: 2 of 3 bits, with ids>
     """
-    library("duckdb", "duckdb", "from_duckdb")
+    check_connection(connection, library("duckdb", "duckdb", "from_duckdb").DuckDBPyConnection, "duckdb.connect")
     name = quoted(table)
     columns = {column for (column,) in connection.execute(f"{_COLUMNS} AND {_IS_READ}", [table]).fetchall()}
     if missing := {"id", "code"} - columns:
         raise no_such_table(table, f'column "{max(missing)}" does not exist' if columns else "it does not exist")
-    comments = connection.execute(_COMMENTS, [table]).fetchall()
-    found = noted_fingerprint(comments[0][0] if comments else None)
+    found = _fingerprint(connection, table)
     check_same_hasher(found, fingerprint, table)
     rows = connection.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
     return replace(from_strings(rows, table), fingerprint=found)

@@ -7,15 +7,22 @@ import numpy.typing as npt
 
 from skhash._ids import is_text
 from skhash._libraries import library
+from skhash._validation import check_option
 from skhash.codes import Codes
 from skhash.stores._common import (
+    IF_EXISTS,
+    IfExists,
+    check_appended,
+    check_connection,
+    check_new_ids,
     check_same_hasher,
     columns_of,
+    exists,
     fingerprint_note,
+    is_hidden,
     no_such_table,
     noted_fingerprint,
     quoted,
-    table_exists,
     with_ids,
 )
 
@@ -38,8 +45,9 @@ def to_sqlite_vec(
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
     fingerprint: str | None = None,
+    if_exists: IfExists = "fail",
 ) -> None:
-    """Create a sqlite-vec table of codes, with the columns ``id`` and ``code bit[n]``, n a multiple of 8.
+    """Write codes to a sqlite-vec table, with the columns ``id`` and ``code bit[n]``, n a multiple of 8.
 
     Search it by ``code MATCH vec_bit(?) AND k = ?``, with the bytes of packed codes.
 
@@ -51,13 +59,16 @@ def to_sqlite_vec(
         A connection of apsw, because Python's sqlite3 often cannot load extensions. sqlite-vec is loaded into it. If a
         transaction is open, the table is part of it.
     table : str, default="codes"
-        Name of the new table in the main database.
+        Name of the table in the main database.
     nbits : int, default=None
         Number of bits of packed codes; None means that `codes` are bits.
     ids : array-like of shape (n,), ints or text, default=None
         Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in a comment in the SQL that creates the table.
+    if_exists : {"fail", "replace", "append"}, default="fail"
+        What happens if there is such a table: a ValueError, a new table in its place, or more rows in it. Codes are
+        added only if they have the length of those in it, other identifiers, and no other fingerprint.
 
     Raises
     ------
@@ -66,7 +77,8 @@ def to_sqlite_vec(
     TypeError
         If `connection` is not one of apsw.
     ValueError
-        If `codes` or `ids` are not as described, the codes have more than 8,192 bits, or the table exists.
+        If `codes` or `ids` are not as described, the codes have more than 8,192 bits, the table exists, or codes cannot
+        be added to it.
 
     Examples
     --------
@@ -81,20 +93,50 @@ def to_sqlite_vec(
     [(7, 1.0)]
     """
     cursor = _cursor(connection)
+    check_option("if_exists", if_exists, IF_EXISTS)
     stored = with_ids(codes, nbits, ids, fingerprint=fingerprint)
     name, width = quoted(table), 8 * stored.rows.shape[1]
     if width > _MAX_BITS:
         raise ValueError(f"`codes` must have at most {_MAX_BITS} bits in sqlite-vec. Got {stored.nbits} instead.")
-    hides = "SELECT 1 FROM pragma_table_list WHERE name = ? COLLATE NOCASE AND schema IN ('main', 'temp')"
-    if cursor.execute(hides, (table,)).fetchall():
-        raise table_exists(table)
+    found = "SELECT schema FROM pragma_table_list WHERE name = ? COLLATE NOCASE AND schema IN ('main', 'temp')"
+    schemas = {schema for (schema,) in cursor.execute(found, (table,))}
+    if schemas and if_exists == "fail":
+        raise exists("table", table)
+    if "temp" in schemas and if_exists == "replace":
+        raise is_hidden(table)
     with connection:  # a transaction
-        kind = "TEXT" if is_text(stored.ids) else "INTEGER"
-        note = fingerprint_note(stored)
-        comment = f" /* {note} */" if note else ""  # SQLite keeps it, and hides it from sqlite-vec
-        cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}]{comment})")
+        if schemas and if_exists == "append":
+            _check_added(stored, cursor, table)
+        else:
+            if schemas:
+                cursor.execute(f"DROP TABLE {name}")
+            kind = "TEXT" if is_text(stored.ids) else "INTEGER"
+            note = fingerprint_note(stored)
+            comment = f" /* {note} */" if note else ""  # SQLite keeps it, and hides it from sqlite-vec
+            cursor.execute(f"CREATE VIRTUAL TABLE {name} USING vec0(id {kind} PRIMARY KEY, code bit[{width}]{comment})")
         rows = ((i, code.tobytes()) for i, code in zip(stored.ids.tolist(), stored.rows, strict=True))
         cursor.executemany(f"INSERT INTO {name} (id, code) VALUES (?, vec_bit(?))", rows)
+
+
+def _check_added(stored: Codes, cursor: "apsw.Cursor", table: str) -> None:
+    """Raise ValueError unless codes may be added to a table; its number of bits is known as whole bytes."""
+    name = quoted(table)
+    try:
+        first = cursor.execute(f"SELECT typeof(id), length(code) FROM {name} LIMIT 1").fetchall()
+    except library("apsw", "apsw", "to_sqlite_vec").SQLError as error:
+        raise no_such_table(table, error) from error
+    for kind, n_bytes in first:
+        nbits = stored.nbits if n_bytes == stored.rows.shape[1] else 8 * n_bytes
+        found = _fingerprint(cursor, table)
+        check_appended(stored, table, nbits=nbits, has_text=kind == "text", fingerprint=found)
+        for i in stored.ids.tolist():
+            check_new_ids((i for _ in cursor.execute(f"SELECT 1 FROM {name} WHERE id = ?", (i,)).fetchall()), table)
+
+
+def _fingerprint(cursor: "apsw.Cursor", table: str) -> str | None:
+    """Fingerprint in the SQL of a table."""
+    texts = cursor.execute(_SQL, {"table": table}).fetchall()
+    return noted_fingerprint(texts[0][0] if texts else None)
 
 
 def from_sqlite_vec(
@@ -140,8 +182,7 @@ def from_sqlite_vec(
     """
     cursor, apsw = _cursor(connection), library("apsw", "apsw", "from_sqlite_vec")
     name = quoted(table)
-    texts = cursor.execute(_SQL, {"table": table}).fetchall()
-    found = noted_fingerprint(texts[0][0] if texts else None)
+    found = _fingerprint(cursor, table)
     check_same_hasher(found, fingerprint, table)
     try:
         rows = cursor.execute(f"SELECT id, code FROM {name} ORDER BY id").fetchall()
@@ -161,9 +202,7 @@ def _cursor(connection: "apsw.Connection") -> "apsw.Cursor":
     """Cursor with plain rows, on a connection into which sqlite-vec is loaded."""
     sqlite_vec = library("sqlite_vec", "sqlite-vec", "to_sqlite_vec and from_sqlite_vec")
     apsw = library("apsw", "apsw", "to_sqlite_vec and from_sqlite_vec")
-    if not isinstance(connection, apsw.Connection):
-        name = f"{type(connection).__module__}.{type(connection).__name__}"
-        raise TypeError(f"`connection` must be an apsw.Connection, which opens the same files. Got {name} instead.")
+    check_connection(connection, apsw.Connection, "apsw.Connection")
     cursor = apsw.Cursor(connection)
     cursor.row_trace = lambda _, row: row  # this cursor only: the connection keeps its own
     if not cursor.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_version'").fetchall():

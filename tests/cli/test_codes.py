@@ -414,7 +414,10 @@ def test_tables(store, files, itq, tmp_path, capsys):
     assert main([*command, "--table", "mine"]) == 0
     assert capsys.readouterr().out == f"500 codes of 12 bits: {out}\n"
     assert main([*command, "--table", "mine"]) == 2
-    assert "exists" in capsys.readouterr().err
+    assert "Pass --if-exists append to add the codes, or --if-exists replace" in capsys.readouterr().err
+    assert main([*command, "--table", "mine", "--if-exists", "append"]) == 2
+    assert "`ids` must not be in 'mine' yet. Got 0, which is" in capsys.readouterr().err
+    assert main([*command, "--table", "mine", "--if-exists", "replace"]) == 0
     assert main(command) == 0
     packed = np.load(files / "codes.npz")["codes"]
     if store == "duckdb":

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
+from _stores import (
+    LENGTHS,
+    NAMES,
+    Items,
+    K,
+    Shortlists,
+    assert_same_hasher_only,
+    assert_same_names,
+    assert_takes_more,
+    codes_of_names,
+)
 
 from skhash.stores import bit_strings, from_duckdb, to_duckdb
 
@@ -185,3 +195,31 @@ def test_the_fingerprint_is_that_of_the_table_that_is_read():
     assert (from_duckdb(connection).rows.tolist(), from_duckdb(connection).fingerprint) == ([[64]], "0" * 16)
     connection.execute("CREATE TEMP TABLE codes AS SELECT 1::BIGINT AS id, '10'::BIT AS code")
     assert (from_duckdb(connection).rows.tolist(), from_duckdb(connection).fingerprint) == ([[128]], None)
+
+
+def test_more_codes():
+    connection = duckdb.connect()
+    assert_takes_more(lambda codes, **options: to_duckdb(codes, connection, **options), lambda: from_duckdb(connection))
+
+
+def test_more_codes_for_the_table_that_is_read():
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA a; SET search_path = 'a,main'; CREATE TABLE main.codes (x INT, CODE BIT, ID INT)")
+    to_duckdb([[0, 1]], connection, if_exists="append")
+    assert connection.execute("SELECT * FROM main.codes").fetchall() == [(None, "01", 0)]
+    to_duckdb([[1, 1]], connection, if_exists="replace")
+    assert connection.execute("SELECT id, code FROM a.codes").fetchall() == [(0, "11")]
+    connection.execute("CREATE TEMP TABLE codes (id INT, code BIT)")
+    with pytest.raises(ValueError, match=r"`table` must not be hidden by a temporary table. Got 'codes'"):
+        to_duckdb([[1, 1]], connection, if_exists="replace")
+    to_duckdb([[1, 0]], connection, if_exists="append")
+    assert from_duckdb(connection).rows.tolist() == [[128]]
+    connection.execute("CREATE TABLE others (id INT, code VARCHAR)")
+    with pytest.raises(ValueError, match=r"Got 'others': its columns are id INTEGER, code VARCHAR"):
+        to_duckdb([[1, 0]], connection, "others", if_exists="append")
+
+
+def test_a_path_is_no_connection():
+    for function in (lambda c: to_duckdb([[0, 1]], c), from_duckdb):
+        with pytest.raises(TypeError, match=r"Got 'a.duckdb' instead. Open it: duckdb.connect\('a.duckdb'\)"):
+            function("a.duckdb")

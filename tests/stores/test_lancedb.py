@@ -1,8 +1,19 @@
 """LanceDB gives the neighbors of ours, and the codes back."""
 
 import numpy as np
+import pyarrow
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
+from _stores import (
+    LENGTHS,
+    NAMES,
+    Items,
+    K,
+    Shortlists,
+    assert_same_hasher_only,
+    assert_same_names,
+    assert_takes_more,
+    codes_of_names,
+)
 
 from skhash.stores import from_lancedb, to_lancedb
 
@@ -39,7 +50,7 @@ def test_a_shortlist_is_put_in_order(is_list, tmp_path):
 def test_refusals(tmp_path):
     connection = lancedb.connect(tmp_path)
     to_lancedb([[0, 1]], connection)
-    with pytest.raises(ValueError, match="already exists"):
+    with pytest.raises(ValueError, match="which exists"):
         to_lancedb([[1, 1]], connection)
     assert from_lancedb(connection).rows.tolist() == [[64]]
     with pytest.raises(ValueError, match="not found"):
@@ -94,3 +105,30 @@ def test_codes_of_another_hasher_are_refused(tmp_path):
     connection.create_table("wrong", wrong)
     with pytest.raises(ValueError, match=r"`fingerprint` must be None or .* Got 'new'"):
         from_lancedb(connection, "wrong")
+
+
+def test_more_codes(tmp_path):
+    connection = lancedb.connect(tmp_path)
+    assert_takes_more(
+        lambda codes, **options: to_lancedb(codes, connection, **options), lambda: from_lancedb(connection)
+    )
+
+
+def test_more_codes_for_tables_of_other_programs(tmp_path):
+    connection = lancedb.connect(tmp_path)
+    code = pyarrow.array([[64]], pyarrow.list_(pyarrow.uint8(), 1))
+    connection.create_table("theirs", pyarrow.table({"text": ["a"], "code": code, "id": pyarrow.array([5])}))
+    theirs = to_lancedb([[0, 1] * 4], connection, "theirs", if_exists="append")
+    assert theirs.to_arrow().to_pydict() == {"text": ["a", None], "code": [[64], [85]], "id": [5, 0]}
+    connection.create_table("mixed", [{"id": 1, "code": [1, 2]}, {"id": 2, "code": [3]}])
+    with pytest.raises(ValueError, match=r"a column `code` of lists of one length is needed to add codes. Got list<"):
+        to_lancedb([[0, 1]], connection, "mixed", if_exists="append")
+    connection.create_table("numbers", [{"code": [1.0, 2.0]}])
+    with pytest.raises(ValueError, match=r"Got 'numbers': it has no column id"):
+        to_lancedb([[0, 1]], connection, "numbers", if_exists="append")
+
+
+def test_a_path_is_no_connection():
+    for function in (lambda c: to_lancedb([[0, 1]], c), from_lancedb):
+        with pytest.raises(TypeError, match=r"Got 'lance' instead. Open it: lancedb.connect\('lance'\)"):
+            function("lance")

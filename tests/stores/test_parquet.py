@@ -1,7 +1,16 @@
 """Parquet files keep codes, their number of bits and identifiers."""
 
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, assert_same_hasher_only, assert_same_names, codes_of_names
+from _stores import (
+    LENGTHS,
+    NAMES,
+    Items,
+    K,
+    assert_same_hasher_only,
+    assert_same_names,
+    assert_takes_more,
+    codes_of_names,
+)
 
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
@@ -89,7 +98,7 @@ def test_a_failed_write_keeps_the_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(parquet, "write_table", fail)
     with pytest.raises(KeyboardInterrupt):
-        to_parquet([[1, 1]], path)
+        to_parquet([[1, 1]], path, ids=[1], if_exists="append")
     assert from_parquet(path).rows.tolist() == [[64]]
     assert [file.name for file in tmp_path.iterdir()] == ["codes.parquet"]
 
@@ -117,3 +126,18 @@ def test_codes_of_another_hasher_are_refused(tmp_path):
         parquet.write_table(table.replace_schema_metadata({"skhash.fingerprint": text}), tmp_path / "wrong")
         with pytest.raises(InvalidFileError, match=r"has no codes: `fingerprint` must be None or .{,400}$"):
             from_parquet(tmp_path / "wrong")
+
+
+def test_more_codes(tmp_path):
+    path = tmp_path / "codes.parquet"
+    assert_takes_more(lambda codes, **options: to_parquet(codes, path, **options), lambda: from_parquet(path))
+
+
+def test_more_codes_for_files_of_other_programs(tmp_path):
+    path = tmp_path / "theirs.parquet"
+    parquet.write_table(arrow.table({"code": [[1], [255]]}), path)
+    to_parquet([[0, 1] * 4], path, ids=[7], if_exists="append")
+    assert (from_parquet(path).rows.tolist(), from_parquet(path).ids.tolist()) == ([[1], [255], [85]], [0, 1, 7])
+    parquet.write_table(arrow.table({"code": [[1], [255]], "text": ["a", "b"]}), path)
+    with pytest.raises(ValueError, match=r"`path` must be a file of codes alone, to which codes are added. Got 'text'"):
+        to_parquet([[0, 1] * 4], path, ids=[7], if_exists="append")

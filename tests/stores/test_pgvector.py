@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
+from _stores import (
+    LENGTHS,
+    NAMES,
+    Items,
+    K,
+    Shortlists,
+    assert_same_hasher_only,
+    assert_same_names,
+    assert_takes_more,
+    codes_of_names,
+)
 
 from skhash.stores import bit_strings, from_pgvector, to_pgvector
 
@@ -154,3 +164,35 @@ def test_codes_of_another_hasher_are_refused(connection):
     assert text == "skhash.fingerprint=" + from_pgvector(connection, 'a "with"').fingerprint
     connection.execute('COMMENT ON TABLE "a ""with""" IS NULL')
     assert from_pgvector(connection, 'a "with"', fingerprint="0" * 16).fingerprint is None
+
+
+def test_more_codes(connection):
+    assert_takes_more(
+        lambda codes, **options: to_pgvector(codes, connection, "more codes", **options),
+        lambda: from_pgvector(connection, "more codes"),
+    )
+
+
+def test_more_codes_for_the_table_that_is_read(uri):
+    with psycopg.connect(uri, autocommit=True) as session:
+        session.execute("CREATE TABLE in_public (x int, code bit(2), id smallint); CREATE SCHEMA b")
+        session.execute("SET search_path = b, public")
+        to_pgvector([[0, 1]], session, "in_public", if_exists="append")
+        assert session.execute("SELECT * FROM public.in_public").fetchall() == [(None, "01", 0)]
+        with pytest.raises(ValueError, match=r"`ids` must not be in 'in_public' yet. Got 0"):
+            to_pgvector([[0, 1]], session, "in_public", if_exists="append")
+        to_pgvector([[1, 1]], session, "in_public", if_exists="replace")
+        assert session.execute("SELECT id, code FROM b.in_public").fetchall() == [(0, "11")]
+        assert session.execute("SELECT count(*) FROM public.in_public").fetchall() == [(1,)]
+        session.execute("CREATE TEMP TABLE in_public (id int, code bit(2))")
+        with pytest.raises(ValueError, match=r"`table` must not be hidden by a temporary table. Got 'in_public'"):
+            to_pgvector([[1, 1]], session, "in_public", if_exists="replace")
+        with pytest.raises(ValueError, match=r"Got 'pg_type': its columns are "):
+            to_pgvector([[1, 0]], session, "pg_type", if_exists="append")
+        session.execute("DROP SCHEMA b CASCADE; DROP TABLE public.in_public")
+
+
+def test_an_address_is_no_connection():
+    for function in (lambda c: to_pgvector([[0, 1]], c), from_pgvector):
+        with pytest.raises(TypeError, match=r"Open it: psycopg.connect\('postgresql://me@host/db'\)"):
+            function("postgresql://me@host/db")

@@ -4,7 +4,17 @@ import sqlite3
 
 import numpy as np
 import pytest
-from _stores import LENGTHS, NAMES, Items, K, Shortlists, assert_same_hasher_only, assert_same_names, codes_of_names
+from _stores import (
+    LENGTHS,
+    NAMES,
+    Items,
+    K,
+    Shortlists,
+    assert_same_hasher_only,
+    assert_same_names,
+    assert_takes_more,
+    codes_of_names,
+)
 
 from skhash.stores import from_sqlite_vec, to_sqlite_vec
 
@@ -156,7 +166,7 @@ def test_the_least_and_the_largest_id():
 
 def test_a_connection_of_sqlite3_is_named():
     for function in (lambda c: to_sqlite_vec([[0, 1]], c), from_sqlite_vec):
-        with pytest.raises(TypeError, match=r"`connection` must be an apsw.Connection.* Got sqlite3.Connection"):
+        with pytest.raises(TypeError, match=r"what apsw.Connection returns. Got sqlite3.Connection instead"):
             function(sqlite3.connect(":memory:"))
 
 
@@ -192,3 +202,30 @@ def test_the_fingerprint_is_that_of_the_table_that_is_read():
     connection.execute("CREATE TEMP TABLE codes AS SELECT 1 AS id, x'80' AS code")
     assert from_sqlite_vec(connection).rows.tolist() == [[128]]
     assert from_sqlite_vec(connection).fingerprint is None
+
+
+def test_more_codes():
+    connection = apsw.Connection(":memory:")
+    assert_takes_more(
+        lambda codes, **options: to_sqlite_vec(codes, connection, **options),
+        lambda: from_sqlite_vec(connection, nbits=12),
+    )
+
+
+def test_more_codes_for_tables_of_other_programs():
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE plain (x, id, code); CREATE TABLE others (a); CREATE TEMP TABLE hides (id, code)")
+    to_sqlite_vec([[0, 1]], connection, "plain", if_exists="append")
+    assert connection.execute("SELECT * FROM plain").fetchall() == [(None, 0, b"@")]
+    with pytest.raises(ValueError, match=r"`ids` must not be in 'plain' yet. Got 0"):
+        to_sqlite_vec([[0, 1]], connection, "plain", if_exists="append")
+    with pytest.raises(ValueError, match=r"the columns id and code. Got 'others': no such column"):
+        to_sqlite_vec([[0, 1]], connection, "others", if_exists="append")
+    with pytest.raises(ValueError, match=r"`table` must not be hidden by a temporary table. Got 'hides'"):
+        to_sqlite_vec([[0, 1]], connection, "hides", if_exists="replace")
+
+
+def test_a_path_is_no_connection():
+    for function in (lambda c: to_sqlite_vec([[0, 1]], c), from_sqlite_vec):
+        with pytest.raises(TypeError, match=r"Got 'codes.db' instead. Open it: apsw.Connection\('codes.db'\)"):
+            function("codes.db")
