@@ -41,10 +41,10 @@ def ids_of_new(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any]
     if ids is None:
         if is_text(taken):
             raise ValueError("`ids` must be given, since those of the index are text. Got None instead.")
-        start = items.largest_id() + 1 if items is not None else 0
+        start = 0 if items is None else items.next_id()
         if start + n > MAX_ID + 1:
             raise ValueError(
-                f"`ids` must be given if the index has the largest possible one, {MAX_ID}. Got None instead."
+                f"`ids` must be given if an item has or had the largest possible one, {MAX_ID}. Got None instead."
             )
         return start + np.arange(n)
     checked = checked_ids(ids, n)

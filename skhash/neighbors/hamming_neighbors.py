@@ -271,8 +271,9 @@ class HammingNeighbors(BaseEstimator):
         vectors : array-like of shape (n_samples, n_features), default=None
             Their original vectors for `rerank`; None takes X. They are copied.
         ids : array-like of shape (n_samples,), ints or text, default=None
-            Their identifiers, of the kind of the others and different from them. None continues after the largest one,
-            and is refused if the others are text. Codes have their own.
+            Their identifiers, of the kind of the others and different from them. None continues after the largest one
+            that an item has or had, so that no number is given twice, and is refused if the others are text. Codes
+            have their own.
 
         Returns
         -------
@@ -754,10 +755,15 @@ class HammingNeighbors(BaseEstimator):
             self.feature_names_in_ = first.feature_names_in_
 
     def _take_items(
-        self, codes: CodeBlocks, ids: npt.NDArray[Any], factors: npt.NDArray[np.float32] | None, fingerprint: str | None
+        self,
+        codes: CodeBlocks,
+        ids: npt.NDArray[Any],
+        factors: npt.NDArray[np.float32] | None,
+        fingerprint: str | None,
+        least_id: int = 0,
     ) -> None:
         """Hold the items of a file, whose codes the hasher has made, or an unknown one with a fingerprint."""
-        self._items = Items.of(codes, ids, factors)
+        self._items = Items.of(codes, ids, factors, least_id=least_id)
         self._function = fingerprint if self.hasher_ is None else find_function(self.hasher_)
 
     def _take_vectors(self, vectors: Any) -> None:

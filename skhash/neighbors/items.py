@@ -126,12 +126,15 @@ class Items:
     ids: Ids
     factors: Rows | None  # of shape (n_places, 2), float32
     vectors: ItemVectors | None
+    least_id: int = 0  # larger than the numbers of all removed items, which a reference elsewhere may still name
 
     @classmethod
-    def of(cls, codes: CodeBlocks, ids: npt.NDArray[Any], factors: Any = None, vectors: Any = None) -> "Items":
+    def of(
+        cls, codes: CodeBlocks, ids: npt.NDArray[Any], factors: Any = None, vectors: Any = None, least_id: int = 0
+    ) -> "Items":
         """Items from arrays."""
         of_vectors = None if vectors is None else ItemVectors([vectors])
-        return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors)
+        return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors, least_id)
 
     def with_vectors(self, vectors: Any) -> "Items":
         """The same items with original vectors of all of them."""
@@ -150,14 +153,15 @@ class Items:
         """Values of the items, without those of holes."""
         return rows.values if self.codes.is_whole else rows.values[self.places]
 
-    def largest_id(self) -> int:
-        """Largest identifier that is a number; there must be items."""
+    def next_id(self) -> int:
+        """Number after the identifiers of all items that are there, and of those that were."""
         if not self.ids.ascend:
-            return int(self.of_items(self.ids).max())
+            return max(self.least_id, int(self.of_items(self.ids).max()) + 1)
         block = len(self.codes.masks) - 1
         while not self.codes.masks[block]:
             block -= 1
-        return int(self.ids.values[LANES * block + int(self.codes.masks[block]).bit_length() - 1])
+        last = LANES * block + int(self.codes.masks[block]).bit_length() - 1
+        return max(self.least_id, int(self.ids.values[last]) + 1)
 
     def find(self, ids: npt.NDArray[Any]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Whether each identifier, of the kind of the items', is that of an item, and the places of these items."""
@@ -182,11 +186,14 @@ class Items:
             self.ids.with_more(ids),
             None if self.factors is None else self.factors.with_more(factors),
             None if self.vectors is None else self.vectors.with_more(vectors),
+            self.least_id,
         )
 
     def without(self, places: npt.NDArray[np.int64]) -> "Items":
         """Items without those at some places."""
-        items = replace(self, codes=self.codes.without(places))
+        removed = self.ids.values[places]
+        least_id = self.least_id if removed.dtype == object else int(removed.max(initial=self.least_id - 1)) + 1
+        items = replace(self, codes=self.codes.without(places), least_id=least_id)
         is_sparse = items.codes.n_places - items.codes.n_items > MAX_HOLES * items.codes.n_places
         return items.packed() if is_sparse else items
 
@@ -197,8 +204,8 @@ class Items:
         codes = CodeBlocks.from_rows(self.codes.rows(), self.codes.nbits)
         factors = None if self.factors is None else Rows(self.of_items(self.factors))
         vectors = None if self.vectors is None else self.vectors.kept(self.places)
-        return Items(codes, Ids(self.of_items(self.ids)), factors, vectors)
+        return Items(codes, Ids(self.of_items(self.ids)), factors, vectors, self.least_id)
 
     def __reduce__(self) -> Any:
         packed = self.packed()
-        return Items, (packed.codes, packed.ids, packed.factors, packed.vectors)
+        return Items, (packed.codes, packed.ids, packed.factors, packed.vectors, packed.least_id)

@@ -10,7 +10,7 @@ The class of a hasher that is not part of skhash has a dotted name, "package.mod
 A Pipeline has the JSON of its hasher, and "scaler" (a StandardScaler) or "features" (PretrainedFeatures) with "params"
 and "fitted" of the first step, and "names" of the two steps. "notes" hold what the command line
 remembers beside it, see :func:`save_with_notes`. An index has the "fingerprint" of its hasher, see
-:mod:`skhash.persistence.fingerprint`.
+:mod:`skhash.persistence.fingerprint`, and "least_id", a number above the identifiers of all removed items.
 
 What JSON lacks is an object with a key that begins with "$":
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from skhash._ids import first_repeated, is_text
+from skhash._ids import MAX_ID, first_repeated, is_text
 from skhash._validation import Array, as_count, qualified_name
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import LANES, CodeBlocks, masks_of
@@ -36,7 +36,7 @@ from skhash.registry import FIRST_STEPS, INDEXES, import_class
 from skhash.unwrap import find_function, find_hasher
 
 #: keys that the JSON of an index has, too
-INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items"})
+INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items", "least_id"})
 #: key of the JSON of an index whose hasher has a fingerprint
 FINGERPRINT = "fingerprint"
 #: tensors that `load` does not read but map
@@ -83,6 +83,7 @@ def encode_index(index: Any, encoder: ValueEncoder) -> dict[str, Any]:
         "frozen": isinstance(index.hasher_, FrozenEstimator),
         "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
         "n_items": index.n_samples_fit_,
+        "least_id": index._items.least_id,
     }
 
 
@@ -226,7 +227,8 @@ def _map_arrays(
     arrays = map_tensors(decoder.path, header, digests)
     codes = _codes_of(header, arrays)
     ids = _ids_of(fitted, arrays, codes.n_items)
-    index._take_items(codes, ids, fitted.get("factors_"), checked_fingerprint(header.get(FINGERPRINT)))
+    least_id = as_count(header["least_id"], "least_id", least=0, largest=MAX_ID + 1)
+    index._take_items(codes, ids, fitted.get("factors_"), checked_fingerprint(header.get(FINGERPRINT)), least_id)
     return arrays
 
 

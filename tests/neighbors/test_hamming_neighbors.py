@@ -1,5 +1,6 @@
 """Search among codes, against brute force and scikit-learn."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -495,9 +496,24 @@ def test_identifiers_are_64_bit_integers():
         HammingNeighbors().fit(bits_of(1, 8), ids=np.array([largest + 1], dtype=np.uint64))
     index = HammingNeighbors().fit(bits_of(2, 8), ids=np.array([largest - 2, largest - 1], dtype=np.uint64))
     assert index.add(bits_of(1, 8)).ids_.tolist() == [largest - 2, largest - 1, largest]
-    with pytest.raises(ValueError, match="`ids` must be given if the index has the largest possible one"):
+    with pytest.raises(ValueError, match="`ids` must be given if an item has or had the largest possible one"):
         index.add(bits_of(1, 8))
     assert index.n_samples_fit_ == len(index.ids_) == 3
+    with pytest.raises(ValueError, match="`ids` must be given if an item has or had the largest possible one"):
+        index.remove([largest]).add(bits_of(1, 8))
+
+
+@pytest.mark.parametrize("ids", [None, [9, 2, 7, 4, 5, 1], [-7, -3, -2, -9, -6, -8]], ids=["of fit", "own", "negative"])
+@pytest.mark.parametrize("n_removed", [1, 3])  # the second leaves so many holes that the items move together
+def test_a_number_of_a_removed_item_is_not_given_again(ids, n_removed, tmp_path):
+    index = HammingNeighbors().fit(bits_of(6, 8), ids=ids)
+    gone = np.sort(index.ids_)[-n_removed:]
+    new = max(0, int(gone.max()) + 1)
+    save(index.remove(gone), tmp_path / "index")
+    for same in (index, load(tmp_path / "index"), pickle.loads(pickle.dumps(index))):
+        assert same.add(bits_of(2, 8)).ids_[-2:].tolist() == [new, new + 1]
+        assert same.remove([new, new + 1]).add(bits_of(1, 8)).ids_[-1] == new + 2
+        assert same.add(bits_of(1, 8), ids=gone[:1]).ids_[-1] == gone[0]  # the same item in a new version
 
 
 def test_only_the_named_items_are_removed_whatever_the_type_of_their_identifiers():

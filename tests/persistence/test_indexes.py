@@ -255,6 +255,8 @@ def tensor(name, function):
         (put("hasher", "class", value="__all__"), "is damaged"),
         (put("hasher", "fitted", "function_", "arrays", "mean", value=None), "`function_.mean` must be"),
         (put("n_items", value=0), "`n_items` must be an int"),
+        (put("least_id", value=-1), "`least_id` must be an int from 0 to"),
+        (put("least_id", value=2**70), "`least_id` must be an int from 0 to"),
         (put("n_items", value=60), "`blocks` must be uint64 of shape"),
         (put("n_items", value=2**40), "`blocks` must be uint64 of shape"),
         (tensor("blocks", lambda blocks: blocks[:, :0]), "`blocks` must be uint64 of shape"),
