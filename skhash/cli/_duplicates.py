@@ -44,6 +44,7 @@ class _Compared:
     vectors: npt.NDArray[Any] | None = None
     kind: str = "path"  # of the names, in the table
     distance_of: str = "vector"
+    n_links: int = 0  # to other pictures, which are left out
 
     @cached_property
     def paths(self) -> list[str]:
@@ -58,6 +59,7 @@ class _File:
     width: int
     height: int
     n_bytes: int
+    n_freed: int  # bytes that are free once it is removed: none of a link
     date: str
 
 
@@ -75,6 +77,7 @@ def duplicates(options: argparse.Namespace) -> int:
     """Find duplicates, print the groups, and write the pairs and the page."""
     _check(options)
     items = _of_pictures(options) if kind_of(options.data).holds == "pictures" else _of_codes(options)
+    items = _without_links(items)
     index = HammingNeighbors().fit(items.codes)
     near = None
     with errors_of(options.vectors or options.data), progress("Comparing", n := len(items.codes), "codes") as show:
@@ -176,6 +179,28 @@ def _of_codes(options: argparse.Namespace) -> _Compared:
     return _Compared(codes, found.names, images, vectors)
 
 
+def _without_links(items: _Compared) -> _Compared:
+    """The items without pictures that are links to others: their file would be called a copy of itself."""
+    place_of: dict[tuple[int, int], int] = {}  # of each file, by its numbers in the file system
+    for i, path in enumerate(items.paths):
+        state = os.stat(path)
+        first = place_of.setdefault((state.st_dev, state.st_ino), i)
+        if os.path.islink(items.paths[first]) and not os.path.islink(path):
+            place_of[state.st_dev, state.st_ino] = i
+    n_links = len(items.paths) - len(place_of)
+    if not n_links:
+        return items
+    chosen = sorted(place_of.values())
+    return replace(
+        items,
+        codes=items.codes[chosen],
+        names=[items.names[i] for i in chosen],
+        images=items.images.part(chosen),
+        vectors=None if items.vectors is None else items.vectors[chosen],
+        n_links=n_links,
+    )
+
+
 # --- groups
 
 
@@ -184,7 +209,7 @@ def _group(items: _Compared, members: npt.NDArray[np.int64], keep: str | None) -
     of_files = [_file_of(items.paths[i]) for i in members] if items.paths else []
     best = 0
     if of_files and keep != "first":
-        sizes = [(file.width * file.height, file.n_bytes) for file in of_files]
+        sizes = [(file.width * file.height, file.n_bytes, file.n_freed) for file in of_files]  # a link is last
         best = sizes.index(max(sizes))
     distances = hamming_distances(items.codes[members[[best]]], items.codes[members])
     return _Group(members, int(members[best]), distances[0].tolist(), of_files)
@@ -196,16 +221,21 @@ def _file_of(path: str) -> _File:
     with Image.open(path) as image:
         width, height = image.size
     state = os.stat(path)
-    return _File(width, height, state.st_size, strftime("%Y-%m-%d %H:%M", localtime(state.st_mtime)))
+    n_freed = 0 if os.path.islink(path) or state.st_nlink > 1 else state.st_size
+    return _File(width, height, state.st_size, n_freed, strftime("%Y-%m-%d %H:%M", localtime(state.st_mtime)))
 
 
 def _summary(options: argparse.Namespace, items: _Compared, groups: Sequence[_Group]) -> list[str]:
     """Lines that say what was found: the first groups, and what is not to keep."""
     what = "items" if items.images is None else "pictures"
     within = f"within {options.radius:g} of {items.codes.nbits} bits"
+    found = _count(len(groups), "group") if groups else "no two are"
+    lines = [f"{len(items.names):,} {what}: {found} {within}."]
+    if items.n_links:
+        lines.append(f"Left out: {_count(items.n_links, 'link')} to other pictures.")
     if not groups:
-        return [f"{len(items.names):,} {what}: no two are {within}."]
-    lines = [f"{len(items.names):,} {what}: {_count(len(groups), 'group')} {within}.", ""]
+        return lines
+    lines.append("")
     for number, group in enumerate(groups[:_SHOWN]):
         near = zip(group.members, group.distances, strict=True)
         others = [f"{items.names[i]} ({distance})" for i, distance in near if i != group.kept]
@@ -214,7 +244,7 @@ def _summary(options: argparse.Namespace, items: _Compared, groups: Sequence[_Gr
     if len(groups) > _SHOWN:
         lines.append(f"... and {_count(len(groups) - _SHOWN, 'more group')}")
     of_others = [
-        file.n_bytes for group in groups for i, file in zip(group.members, group.files, strict=False) if i != group.kept
+        file.n_freed for group in groups for i, file in zip(group.members, group.files, strict=False) if i != group.kept
     ]
     n_others = sum(len(group.members) - 1 for group in groups)
     size = f" ({_bytes(sum(of_others))})" if of_others else ""

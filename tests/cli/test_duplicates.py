@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from PIL import Image
 
 from skhash import LSHHasher
 from skhash.cli import main
+from skhash.cli._duplicates import _bytes
 from skhash.codes import hamming_distances, pack
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
@@ -108,6 +110,45 @@ def test_colors_tell_plain_pictures_apart_unless_it_is_said_otherwise(photos, tm
     assert main(command) == 0
     found = [{row["path_1"], row["path_2"]} for row in rows_of(tmp_path / "pairs.csv")]
     assert {"red.png", "blue.png"} in found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege")
+@pytest.mark.parametrize("keep", ["first", "largest"])
+def test_a_link_to_a_picture_is_that_picture(keep, tmp_path, capsys):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    photo(0).save(folder / "b.png")
+    (folder / "a.png").symlink_to("b.png")  # comes first
+    os.link(folder / "b.png", folder / "c.png")
+    command = ["duplicates", str(folder), "--keep", keep, "--out", f"{tmp_path}/pairs.csv"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith(
+        "1 pictures: no two are within 6 of 64 bits.\nLeft out: 2 links to other pictures.\n"
+    )
+    shutil.copy(folder / "b.png", folder / "copy.png")
+    assert main(command) == 0
+    (row,) = rows_of(tmp_path / "pairs.csv")
+    assert {row["path_1"], row["path_2"]} == {"b.png", "copy.png"}
+    kept = "copy.png" if keep == "largest" else "b.png"  # another link would keep the bytes of b.png
+    assert row["keep"] == kept
+    n_bytes = 0 if keep == "largest" else (folder / "copy.png").stat().st_size
+    assert f"Not to keep: 1 picture ({_bytes(n_bytes)})" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege")
+def test_links_among_the_pictures_of_codes_are_left_out(tmp_path, capsys):
+    photo(0).save(tmp_path / "outside.png")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    photo(0).save(folder / "b.png")
+    (folder / "a.png").symlink_to(tmp_path / "outside.png")  # the folder lacks its file: it is a copy
+    (folder / "c.png").symlink_to("b.png")
+    write_codes(tmp_path / "codes.npz", np.ones((3, 8), np.uint8), paths=np.array(["a.png", "b.png", "c.png"]))
+    command = ["duplicates", f"{tmp_path}/codes.npz", "--images", str(folder), "--out", f"{tmp_path}/pairs.csv"]
+    assert main(command) == 0
+    (row,) = rows_of(tmp_path / "pairs.csv")
+    assert [row["path_1"], row["path_2"], row["keep"]] == ["a.png", "b.png", "b.png"]
+    assert "Not to keep: 1 picture (0 bytes)" in capsys.readouterr().out
 
 
 def write_codes(path, bits, **more):
