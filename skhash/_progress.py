@@ -48,14 +48,18 @@ class LiveLine:
 
 
 @contextmanager
-def progress(label: str, n: int, unit: str = "samples") -> Iterator[Callable[[int], None]]:
-    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr."""
+def progress(label: str, n: int, unit: str = "samples") -> Iterator[Callable[..., None]]:
+    """Context manager of a function that takes the number of samples done, of n, and shows it on stderr.
+
+    Its second argument is the number of those that an earlier run has done, which took no time of this one.
+    """
     started = time.monotonic()
 
-    def show(n_done: int) -> None:
+    def show(n_done: int, n_before: int = 0) -> None:
         text = f"{label}: {n_done:,} of {n:,} {unit}"
-        if 0 < n_done < n:
-            text += f"; {format_seconds((time.monotonic() - started) / n_done * (n - n_done))} left"
+        if n_before < n_done < n:
+            seconds = (time.monotonic() - started) / (n_done - n_before) * (n - n_done)
+            text += f"; {format_seconds(seconds)} left"
         line.show(text)
 
     with LiveLine(sys.stderr) as line:

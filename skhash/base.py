@@ -365,6 +365,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         out: str | os.PathLike[str] | npt.NDArray[np.uint8] | None = None,
         batch_size: int | None = None,
         progress: Callable[[int, int | None], object] | None = None,
+        overwrite: bool = False,
     ) -> npt.NDArray[np.uint8]:
         """Packed codes of samples, for storage and search.
 
@@ -377,12 +378,15 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             Where to write the codes, as they are computed: an array, or the path of an .npy file. None returns
             them in memory. Calling again with the same hasher and samples resumes an interrupted write: finished
             slices are not encoded again, except for the last one, which must be equal. Until the file is
-            complete, ``out + ".part"`` lies beside it. See :ref:`resume_encoding`.
+            complete, ``out + ".part"`` lies beside it, and then ``out + ".fingerprint"``. See :ref:`resume_encoding`.
         batch_size : int, default=None
             Number of samples in a slice; None means 4096. The codes of other sizes may differ in bits whose
             activations are 0 except for rounding.
         progress : callable, default=None
-            Called after each slice with the number of encoded samples, and that of all, or None for an iterator.
+            Called after each slice with the number of encoded samples, and that of all, or None for an iterator. If a
+            write is resumed, the first call is that of the samples which are encoded already.
+        overwrite : bool, default=False
+            Whether to replace a finished file that has the codes of another hasher.
 
         Returns
         -------
@@ -395,8 +399,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         sklearn.exceptions.NotFittedError
             If the hasher is not fitted.
         ValueError
-            If `X` does not match the training samples, `out` does not match `X`, or the unfinished part of `out`
-            belongs to another hasher or to other samples.
+            If `X` does not match the training samples, `out` does not match `X`, the unfinished part of `out`
+            belongs to another hasher or to other samples, or `out` has the codes of another hasher.
 
         Examples
         --------
@@ -406,7 +410,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
         (5, 2)
         """
-        return encode_samples(self, X, out, batch_size, progress)
+        return encode_samples(self, X, out, batch_size, progress, overwrite)
 
     def codes(self, X: Any, *, ids: npt.ArrayLike | None = None) -> Codes:
         """Codes of samples with what belongs to them, for an index, a store or a file.

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from skhash._files import check_writable
 from skhash._validation import are_within, as_array, as_count_or_none, check_activations
 from skhash.codes import threshold
-from skhash.persistence.encodings import RecordFile
+from skhash.codes.codes import are_other
+from skhash.persistence.encodings import RecordFile, fingerprint_beside, write_fingerprint
 
 #: samples that are projected at a time: it bounds the memory, and equal batches are rounded equally
 ENCODE_BATCH_SIZE = 4096
@@ -59,6 +60,7 @@ def encode_samples(
     out: str | os.PathLike[str] | Rows | None,
     batch_size: int | None,
     progress: Progress | None,
+    overwrite: bool,
 ) -> Rows:
     """Packed codes of samples; see :meth:`BaseHasher.encode`."""
     batch_size = as_count_or_none(batch_size, "batch_size")
@@ -73,12 +75,21 @@ def encode_samples(
     mapped = X.filename if isinstance(X, np.memmap) else None
     if path is not None and mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
         raise ValueError(f"`out` must not be the file of X, which would be lost. Got {out}.")
+    if path is not None and not overwrite:
+        maker, fingerprint = fingerprint_beside(path), hasher.fingerprint_
+        if are_other(maker, fingerprint):
+            raise ValueError(
+                f"`out` must not be a file with the codes of another hasher. Got {out} with those of one with the "
+                f"fingerprint {maker}, and this hasher has {fingerprint}. Choose another file, or pass overwrite=True."
+            )
     source, size = _open(hasher, X), int(batch_size or ENCODE_BATCH_SIZE)
     convert = Converter(hasher, source.is_valid)
     if path is None:
         return _into_array(hasher, source, convert, out, size, progress)
     width = -(-hasher._n_features_out // 8)
-    with closing(into_file(hasher, source, convert.codes, width, path, size, progress)) as file:
+    show = None if progress is None else lambda n_done, n, _: progress(n_done, n)
+    with closing(into_file(hasher, source, convert.codes, width, path, size, show)) as file:
+        write_fingerprint(path, hasher.fingerprint_)  # before: a kill leaves an unfinished part, which goes on
         file.finish()
     return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
@@ -90,9 +101,12 @@ def into_file(
     width: int,
     path: Any,
     size: int,
-    progress: Progress | None,
+    progress: Callable[[int, int | None, int], object] | None,
 ) -> RecordFile:
-    """Records of all samples by a function of slices, in a file to be finished."""
+    """Records of all samples by a function of slices, in a file to be finished.
+
+    `progress` also takes the number of records that an earlier run has written.
+    """
     check_writable(path)
     file = None
     try:
@@ -105,9 +119,11 @@ def into_file(
                     about = f"{source.n} {samples.shape[1:]} {samples.dtype}"
                     identity = {"hasher": hasher.fingerprint_, "number-or-type-of-samples": about}
                     file = RecordFile(path, width, size, identity)
+                    if progress is not None and file.n_finished:
+                        progress(file.n_finished, source.n, file.n_finished)
                 file.add(function(samples) if file.needs(n) else None, n)
-                if progress is not None:
-                    progress(file.n_records, source.n)
+                if progress is not None and file.n_records > file.n_finished:
+                    progress(file.n_records, source.n, file.n_finished)
     except BaseException:
         if file is not None:
             file.close()

@@ -25,6 +25,7 @@ from skhash.cli._samples import (
     ItemsOfFile,
     Samples,
     errors_of,
+    fingerprint_of_codes,
     in_batches,
     notes_of,
     read_codes,
@@ -36,6 +37,7 @@ from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import read_notes, save_with_notes
+from skhash.persistence.encodings import write_fingerprint
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
 from skhash.stores._common import IfExists
@@ -60,6 +62,13 @@ def encode(options: argparse.Namespace) -> int:
     def batches(size: int) -> Iterator[Any]:
         return (hasher_input(model, batch) for batch in samples.batches(size))
 
+    maker = None if options.fresh else fingerprint_of_codes(options.out)
+    if are_other(maker, hasher.fingerprint_):
+        raise ValueError(
+            f"--out must not be a file with the codes of another hasher. Got {options.out} with those of one with the "
+            f"fingerprint {maker}, and {options.model} has {hasher.fingerprint_}. Choose another file, or replace it "
+            "with --fresh."
+        )
     with errors_of(options.data):
         hasher.encode(next(batches(1)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
@@ -67,7 +76,9 @@ def encode(options: argparse.Namespace) -> int:
     function, width = _record_of(hasher, n_bytes, options.data)
     source, size = Source(samples.n, batches), ENCODE_BATCH_SIZE
     with progress(f"Encoding {options.data}", samples.n) as show:
-        records = into_file(hasher, source, function, width, options.out, size, lambda n_done, _: show(n_done))
+        records = into_file(
+            *(hasher, source, function, width, options.out, size), lambda n_done, _, n_before: show(n_done, n_before)
+        )
     with closing(records):
         content = records.records()
         arrays = {
@@ -244,20 +255,9 @@ def export(options: argparse.Namespace) -> int:
     print(f"{len(stored):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
         print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")
-    if options.to in _WITHOUT_TEXT:
-        _write_beside(options.out, stored.fingerprint)
+    if options.to in _WITHOUT_TEXT and (beside := write_fingerprint(options.out, stored.fingerprint)):
+        print(f"Fingerprint of the hasher: {beside}")
     return 0
-
-
-def _write_beside(path: str, fingerprint: str | None) -> None:
-    """Write the fingerprint of the hasher in a file of its own; without one remove that of earlier codes."""
-    beside = f"{path}.fingerprint"
-    if fingerprint is None:
-        Path(beside).unlink(missing_ok=True)
-        return
-    with write_atomically(beside) as file:
-        file.write(fingerprint.encode())
-    print(f"Fingerprint of the hasher: {beside}")
 
 
 def _content(store: str, codes: Codes) -> Any:

@@ -279,6 +279,7 @@ def _add_encode(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Encode the samples of a file with a saved hasher, batch by batch.",
     )
     _add_encoding(job, _DATA, "CODES", "an .npz file with codes and nbits, to write")
+    job.add_argument("--fresh", action="store_true", help="replace CODES also if they are those of another hasher")
 
 
 def _add_index(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -47,6 +47,8 @@ TRAINED_ON = "trained_on"
 IDS_ARE_PATHS = "ids_are_paths"
 _OF_COLUMNS, _OF_CSV = ("columns", "labels", "ids", "drop"), ("encoding", "separator", "decimal")
 OF_TABLES = (*_OF_COLUMNS, *_OF_CSV)  # options, which are also parameters of load_table
+#: arrays of a file of codes
+_OF_CODES = ("codes", "nbits", "fingerprint", "ids", "factors", "paths", "labels", "label_names", "trained")
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,7 @@ def read_codes(path: str) -> ItemsOfFile:
         how = "Write it with skhash index."
     elif Path(path).suffix == ".npz":
         how = "Write it with skhash encode."
-        known = ("codes", "nbits", "fingerprint", "ids", "factors", "paths", "labels", "label_names", "trained")
-        notes = read_npz(path, known, "arrays named codes and nbits", how)
+        notes = read_npz(path, _OF_CODES, "arrays named codes and nbits", how)
         what = "has no codes"
         with _invalid(path, what):
             items = _checked_codes(notes, how)
@@ -137,6 +138,15 @@ def read_codes(path: str) -> ItemsOfFile:
         )
     with _invalid(path, what):
         return items._replace(**_checked_notes(notes, len(items.codes), how))
+
+
+def fingerprint_of_codes(path: str) -> str | None:
+    """Fingerprint in a file of ``skhash encode``; None if there is no such file, or none in it."""
+    try:
+        found = read_npz(path, _OF_CODES, unread=[name for name in _OF_CODES if name != "fingerprint"])
+        return str(found["fingerprint"])
+    except (InvalidFileError, KeyError):
+        return None
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 Until PATH is complete, its records are in `PATH.part`, batch by batch. A line at the head of the part, as long as the
 header of the .npy file that takes its place, tells what is encoded. The length of the part tells which batches are
 whole. The last of them is encoded again, and must be equal. This covers kills, not a loss of power: nothing tells
-whether the other batches have reached the disk.
+whether the other batches have reached the disk. An .npy file has no room for the fingerprint of the hasher, which is in
+`PATH.fingerprint`.
 """
 
 import errno
@@ -19,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from skhash._files import check_writable, explained
+from skhash._files import check_writable, explained, write_atomically
+from skhash.codes.codes import N_DIGITS
 
 try:
     import fcntl
@@ -117,6 +119,28 @@ class RecordFile:
             f"`out` has an unfinished part of another encoding: {reason}. Remove {self._part} to begin again, or "
             "choose another file."
         )
+
+
+def fingerprint_beside(path: str | os.PathLike[str]) -> str | None:
+    """Fingerprint of the hasher that made the codes of a file, if the file is there and the fingerprint beside it."""
+    beside = _beside(path)
+    return beside.read_text("utf-8", "replace")[:N_DIGITS] if os.path.exists(path) and beside.exists() else None
+
+
+def write_fingerprint(path: str | os.PathLike[str], fingerprint: str | None) -> Path | None:
+    """Write a fingerprint beside a file of codes, and return its path; None removes that of earlier codes."""
+    beside = _beside(path)
+    if fingerprint is None:
+        beside.unlink(missing_ok=True)
+        return None
+    with write_atomically(beside) as file:
+        file.write(fingerprint.encode())
+    return beside
+
+
+def _beside(path: str | os.PathLike[str]) -> Path:
+    target = Path(os.path.realpath(os.path.expanduser(path)))
+    return target.with_name(f"{target.name}.fingerprint")
 
 
 def _open_alone(path: Path) -> BinaryIO:

@@ -378,6 +378,25 @@ def test_codes_of_another_hasher_are_refused(files, itq, digits, tmp_path, capsy
     assert main(["search", other, f"{tmp_path}/plain.npz", f"{files}/queries.npy"]) == 0
 
 
+def test_a_file_of_another_hasher_is_replaced_if_it_is_said(files, itq, digits, tmp_path, capsys):
+    out, other = tmp_path / "codes.npz", LSHHasher(12, random_state=0).fit(digits.X)
+    save(other, tmp_path / "other")
+    command = ["encode", f"{tmp_path}/other", f"{files}/items.npy", "--out", str(out)]
+    assert main(["encode", f"{files}/itq", *command[2:]]) == 0
+    before = out.read_bytes()
+    capsys.readouterr()
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"skhash: error: --out must not be a file with the codes of another hasher. Got {out} with those of one with "
+        f"the fingerprint {itq.fingerprint_}, and {tmp_path}/other has {other.fingerprint_}. Choose another file, or "
+        "replace it with --fresh.\n"
+    )
+    assert out.read_bytes() == before
+    assert main([*command, "--fresh"]) == 0
+    assert str(np.load(out)["fingerprint"]) == other.fingerprint_
+    assert main(command) == 0
+
+
 @pytest.mark.parametrize("store", ["faiss", "usearch"])
 def test_the_fingerprint_of_a_file_without_text_is_beside_it(store, files, itq, tmp_path, capsys):
     pytest.importorskip(store)

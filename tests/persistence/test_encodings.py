@@ -143,7 +143,8 @@ def test_a_finished_slice_is_not_encoded_again(hasher, X, codes, tmp_path):
             hasher.encode(make(X), out=tmp_path / "a.npy", progress=stop_after(8192))
         assert [path.name for path in tmp_path.iterdir()] == ["a.npy.part"]
         assert_array_equal(hasher.encode(make(changed), out=tmp_path / "a.npy"), codes)
-        (tmp_path / "a.npy").unlink()
+        for path in tmp_path.iterdir():
+            path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,34 @@ def test_a_part_that_ends_anywhere_goes_on(n_bytes, hasher, X, codes, tmp_path):
     part = tmp_path / "a.npy.part"
     part.write_bytes(part.read_bytes()[:n_bytes])
     assert_array_equal(hasher.encode(X, out=tmp_path / "a.npy"), codes)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npy", "a.npy.fingerprint"]
+
+
+def test_a_resumed_encoding_reports_progress_from_where_it_resumes(hasher, X, tmp_path):
+    with pytest.raises(StopError):
+        hasher.encode(X, out=tmp_path / "a.npy", batch_size=1000, progress=stop_after(6000))
+    seen = []
+    hasher.encode(X, out=tmp_path / "a.npy", batch_size=1000, progress=lambda n, _: seen.append(n))
+    assert seen == [6000, 7000, 8000, len(X)]
+
+
+@pytest.mark.parametrize("name", ["a.npy", "link.npy"])
+def test_a_finished_file_of_another_hasher_is_kept(name, hasher, X, codes, tmp_path):
+    hasher.encode(X, out=tmp_path / "a.npy")
+    if name != "a.npy":
+        (tmp_path / name).symlink_to("a.npy")
+    other = LSHHasher(12, random_state=0).fit(X[:300])
+    with pytest.raises(ValueError, match="`out` must not be a file with the codes of another hasher") as caught:
+        other.encode(Unread(X), out=tmp_path / name)
+    assert all(text in str(caught.value) for text in (hasher.fingerprint_, other.fingerprint_, "overwrite=True"))
+    assert_array_equal(np.load(tmp_path / "a.npy"), codes)
+    assert_array_equal(hasher.encode(X[:9], out=tmp_path / name), codes[:9])  # the same hasher replaces its file
+    assert_array_equal(other.encode(X, out=tmp_path / name, overwrite=True), other.encode(X))
+    assert (tmp_path / "a.npy.fingerprint").read_text() == other.fingerprint_
+    (tmp_path / "a.npy").unlink()
+    hasher.encode(X[:9], out=tmp_path / "a.npy")  # what is not there is not replaced
+    np.save(tmp_path / "own.npy", X)
+    hasher.encode(X[:9], out=tmp_path / "own.npy")  # a file of an unknown hasher, or of another program
 
 
 def test_two_writers_do_not_mix(hasher, X, codes, tmp_path):
