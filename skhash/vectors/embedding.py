@@ -928,8 +928,16 @@ class EmbeddingHasher(BaseHasher):
             check_reference(self, lengths)
 
     def _cut(self, nbits: int) -> None:
-        has_codes = bool(self._codes_of_weights())
-        if hasattr(self, "_reference") and nbits < self._n_features_out:
+        has_codes, is_shorter = bool(self._codes_of_weights()), nbits < self._n_features_out
+        if has_codes and is_shorter and not (self.factors or self.prefixes):
+            warnings.warn(
+                f"The bits of a code reconstruct the item together: the first {nbits} of {self._n_features_out} find "
+                f"less than they could. Fit EmbeddingHasher({self._n_features_out}, prefixes=({nbits},)) for codes "
+                f"that are good at both lengths, or EmbeddingHasher({nbits}).",
+                UserWarning,
+                stacklevel=3,
+            )
+        if hasattr(self, "_reference") and is_shorter:
             if has_codes:
                 self._reference = cut_reference(self._reference, nbits)
             else:  # the errors of fewer values are others

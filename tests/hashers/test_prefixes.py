@@ -24,7 +24,10 @@ from skhash.registry import HASHERS
 from skhash.stores import from_sentence_transformers, to_sentence_transformers
 from skhash.vectors.codes import ReconstructionFunction
 
-pytestmark = pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skhash.exceptions.DegenerateCodesWarning",
+    "ignore:The bits of a code reconstruct the item together",  # tests/vectors/test_prefix_codes.py has this warning
+)
 
 TINY = {"n_latent": 4, "n_epochs": 1, "n_starts": 1}
 LENGTHS = {"EmbeddingHasher": 40}  # so many bits reconstruct

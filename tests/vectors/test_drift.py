@@ -174,6 +174,7 @@ def test_it_is_no_part_of_the_fingerprint(hasher, digits):
     assert changed.fingerprint_ == kept
 
 
+@pytest.mark.filterwarnings("ignore:The bits of a code reconstruct the item together")
 def test_a_prefix_compares_its_own_bits(hasher, digits, tmp_path):
     whole, short = hasher.drift(digits.fresh), hasher.prefix(20).drift(digits.fresh)
     assert (short.error, short.reference_error) == (whole.error, whole.reference_error)  # the search finds all bits
