@@ -39,6 +39,7 @@ from skhash._validation import (
     evenly_spaced,
 )
 from skhash.codes import Codes, signs, threshold
+from skhash.codes.codes import are_other
 from skhash.functions import DenseFunction, LinearFunction
 from skhash.functions.linear import TINY, read_samples
 from skhash.unwrap import check_has_real_queries, find_hasher
@@ -48,6 +49,9 @@ _PENALTIES = 10.0 ** np.arange(-3, 3)  # of the ridge regression, per pair
 _N_STEPS = 200
 _N_EVALUATIONS = 10
 _N_MEASURED = 500  # largest number of held-out queries, and of queries that the start is compared with
+_N_CHECKED = 100  # smallest number of pairs of which a fifth is held out to check that they belong together
+_N_NEAREST = 10
+_CHANCE = 3.0  # standard errors of the mean rank of the own code that pairs which do not belong together reach rarely
 _LEARNING_RATE = 0.02  # the mean square of A is 1 at the start
 
 FloatArray = npt.NDArray[np.float32]
@@ -119,6 +123,36 @@ def _start(
     return weight, ridge.coef_.astype(np.float32)
 
 
+def _held_out_recall(
+    items: FloatArray, offsets: FloatArray, codes: FloatArray, asked: FloatArray, query_map: FloatArray
+) -> float:
+    """Share of the nearest held-out items that a start finds which has learned from the other pairs.
+
+    ValueError if a held-out vector ranks the code of its own item no better than chance.
+    """
+    n = min(_N_MEASURED, len(items) // 5)
+    is_held = np.zeros(len(items), bool)
+    is_held[evenly_spaced(len(items), n)] = True
+    learned = ~is_held
+    weight, bias = _start(items[learned], offsets[learned], codes[learned], asked[learned], query_map)
+    scores = (asked[is_held] @ weight + bias) @ codes[is_held].T
+    own = np.diag(scores)[:, None]
+    ranks = ((scores < own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2) / (
+        n - 1
+    )  # by chance uniform in [0, 1]
+    if (ranks.mean() - 0.5) * np.sqrt(12 * n) < _CHANCE:
+        raise ValueError(
+            "`y` must be the codes of the items of `X`, in their order. Got codes that do not belong to the vectors: "
+            f"of {n} pairs that were held out, the vectors rank the code of their own item no better than chance. "
+            "Pair them by the identifiers of the items."
+        )
+    wanted = asked[is_held] @ items[is_held].T - offsets[is_held]
+    for values in (wanted, scores):
+        np.fill_diagonal(values, -np.inf)
+    nearest, found = (np.argsort(-values, axis=1)[:, :_N_NEAREST, None] for values in (wanted, scores))
+    return float((nearest == found.swapaxes(1, 2)).any(axis=1).mean())
+
+
 def _trained(
     metric: VectorMetric,
     X: FloatArray,
@@ -185,6 +219,11 @@ class QueryAdapter(BaseEstimator):
     ----------
     function_ : HashFunction
         The learned function.
+    recall_ : float or None
+        Share of the ten nearest vectors, among a fifth of the pairs that is held out, at most 500, which are among the
+        first ten by their codes. The map that is measured has learned from the other pairs, and not been trained, which
+        usually adds to it. Codes of another hasher, given as an array, only make it smaller. None with fewer than 100
+        pairs.
     n_features_in_ : int
         Number of dimensions of the new model.
 
@@ -223,6 +262,7 @@ class QueryAdapter(BaseEstimator):
     }
 
     function_: AdapterFunction
+    recall_: float | None
     n_features_in_: int
     feature_names_in_: Annotated[npt.NDArray[Any], Array("n_features", "O"), OPTIONAL]
 
@@ -240,8 +280,8 @@ class QueryAdapter(BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Vectors of the new model, of some of the items. A few thousand are enough.
-        y : array-like of shape (n_samples, ceil(nbits / 8)) or (n_samples, nbits), uint8
-            Codes of the same items, as they are stored: packed, or their bits.
+        y : Codes, or array-like of shape (n_samples, ceil(nbits / 8)) or (n_samples, nbits), uint8
+            Codes of the same items in the same order, as they are stored: packed, or their bits.
         hasher : estimator
             The fitted hasher that has made the codes, or a Pipeline that ends in one.
         queries : array-like of shape (n_queries, n_features), default=None
@@ -256,7 +296,8 @@ class QueryAdapter(BaseEstimator):
         Raises
         ------
         ValueError
-            If `X` or `y` is invalid, or they do not fit each other or the hasher. The previous fit is kept.
+            If `X` or `y` is invalid, they do not fit each other or the hasher, or of 100 pairs or more the vectors tell
+            no more about the codes than chance. The previous fit is kept.
 
         Examples
         --------
@@ -275,6 +316,11 @@ class QueryAdapter(BaseEstimator):
         after = copy(self)
         X = check_values(after._checked(X, reset=True, ensure_min_samples=2), fit=True)
         of_items = Codes.of(y, int(hasher._n_features_out), name="y")
+        if are_other(of_items.fingerprint, fingerprint):
+            raise ValueError(
+                f"`y` must be codes of `hasher`, with the fingerprint {fingerprint}. Got those of a hasher with "
+                f"{of_items.fingerprint} instead."
+            )
         if queries is not None:
             queries = check_values(after._checked(queries, reset=False))
         if len(of_items) != len(X):
@@ -290,10 +336,14 @@ class QueryAdapter(BaseEstimator):
             items = (samples - mean) / np.float32(scale)
             # inner products are those of vectors that are not centered
             subtracted = mean if is_euclidean else np.zeros_like(mean)
-            asked = samples if queries is None else read_samples(queries, None, is_unit)
-            asked = (asked - subtracted) / np.float32(scale)
+            own = asked = (samples - subtracted) / np.float32(scale)
+            if queries is not None:
+                asked = (read_samples(queries, None, is_unit) - subtracted) / np.float32(scale)
             offsets = np.square(items).sum(axis=1) / 2 if is_euclidean else np.zeros(len(items), np.float32)
-            start = _start(items, offsets, codes, asked, _query_map(hasher.function_))
+            query_map, after.recall_ = _query_map(hasher.function_), None
+            if len(items) >= _N_CHECKED:
+                after.recall_ = _held_out_recall(items, offsets, codes, own, query_map)
+            start = _start(items, offsets, codes, asked, query_map)
             rng = check_random_state(self.random_state)
             weight, bias = _trained(self.metric, X, queries, codes, (subtracted, scale), start, rng)
         after.function_ = AdapterFunction(

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
 from skhash import BiHalfHasher, EmbeddingHasher, ITQHasher, SphericalHasher
+from skhash._validation import evenly_spaced
 from skhash.codes import pack
 from skhash.neighbors import HammingNeighbors, order_shortlist
 from skhash.persistence import load, save
@@ -110,6 +111,34 @@ def test_training_queries_of_their_own(models):
 def test_equal_seeds_give_equal_queries(models):
     again = clone(models.adapter).fit(models.new[:600], models.index.codes_[:600], hasher=models.hasher)
     assert_array_equal(*(adapter.project_queries(models.queries) for adapter in (again, models.adapter)))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner", "euclidean"])
+@pytest.mark.parametrize("n", [100, 600])
+def test_pairs_that_do_not_belong_together_are_refused(models, metric, n):
+    codes, adapter = models.index.codes_[:n].rows, QueryAdapter(metric=metric, random_state=0)
+    for wrong in (np.roll(codes, 1, axis=0), codes[::-1]):
+        with pytest.raises(ValueError, match="`y` must be the codes of the items of `X`, in their order"):
+            adapter.fit(models.new[:n], wrong, hasher=models.hasher)
+    assert not hasattr(adapter, "function_")
+
+
+def test_recall_tells_the_codes_of_another_hasher(models):
+    other = EmbeddingHasher(64, n_epochs=1, random_state=1).fit(models.old[::-1][:400] + 0.3)
+    with pytest.raises(ValueError, match=f"`y` must be codes of `hasher`.*Got those .* {other.fingerprint_}"):
+        QueryAdapter().fit(models.new[:600], other.codes(models.old[:600]), hasher=models.hasher)
+    adapter = QueryAdapter(random_state=0).fit(models.new[:600], other.encode(models.old[:600]), hasher=models.hasher)
+    assert 0 < adapter.recall_ < models.adapter.recall_ - 0.02 < 1
+    few = QueryAdapter(random_state=0).fit(models.new[:99], models.index.codes_[:99], hasher=models.hasher)
+    assert few.recall_ is None
+
+
+def test_recall_is_measured_on_pairs_that_are_not_learned(models):
+    codes = models.index.codes_[:600].rows.copy()
+    held = evenly_spaced(600, 120)
+    codes[held] = np.roll(codes[held], 1, axis=0)  # only these do not belong together
+    with pytest.raises(ValueError, match="of 120 pairs that were held out"):
+        QueryAdapter(random_state=0).fit(models.new[:600], codes, hasher=models.hasher)
 
 
 @pytest.mark.parametrize("n", [2, 15, 40])
@@ -219,6 +248,7 @@ def test_factors_belong_to_the_queries_of_their_hasher(models):
 def test_an_adapter_comes_back(models, tmp_path):
     save(models.adapter, tmp_path / "adapter.safetensors")
     for again in (load(tmp_path / "adapter.safetensors"), pickle.loads(pickle.dumps(models.adapter))):
+        assert again.recall_ == models.adapter.recall_
         assert repr(again) == repr(models.adapter)
         assert again.fingerprint_ == models.adapter.fingerprint_
         assert_array_equal(*(adapter.project_queries(models.queries) for adapter in (again, models.adapter)))
