@@ -117,7 +117,9 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         vectors = _finite(options.vectors or options.data, of_vectors)
     if vectors is not None:
         _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
-        index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)))
+        index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)), are_known=False)
+    with errors_of(options.vectors or options.data):
+        index._check_vectors()
     return index, names, queries
 
 

@@ -1,6 +1,8 @@
 """Checks of the parameters, items and searches of an index."""
 
 import math
+import warnings
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any
 
@@ -20,7 +22,9 @@ from skhash._validation import (
     is_dataset,
 )
 from skhash.neighbors.items import Items
-from skhash.unwrap import first_step
+from skhash.unwrap import codes_of, first_step
+
+_N_FLIPPED = 2  # bits of a code that may differ, however short it is
 
 
 def checked_count(n_neighbors: Any) -> int:
@@ -98,6 +102,39 @@ def checked_vectors(
             f"`{name}` must be numbers of shape ({n}, {width or 'n_dimensions'}){use}. Got {found} instead."
         )
     return array
+
+
+def check_vectors_of_items(
+    hasher: Any, vectors: npt.NDArray[Any], own: npt.NDArray[np.uint8], others: npt.NDArray[np.uint8]
+) -> None:
+    """Raise ValueError unless vectors are those of the items whose packed codes are `own`; `others` are any codes.
+
+    Codes of other vectors differ from them in about as many bits as those of any two items. Codes of rounded vectors,
+    such as float16 or int8, differ in single bits, and those of few levels in more, of all items. Where some differ in
+    hardly any, as in a file of yesterday, one that is far from its item tells enough.
+    """
+    first = first_step(hasher)
+    if getattr(first, "input_shape_", (getattr(first, "n_features_in_", None),)) != vectors.shape[1:]:
+        return  # a hasher of texts or images, which does not take vectors
+    are_finite = np.isfinite(vectors).all(axis=1)  # a search names the item of a missing value
+    vectors, own = vectors[are_finite], own[are_finite]
+    if not len(vectors):
+        return
+    has_names = hasattr(first, "feature_names_in_")  # which checked vectors have lost
+    with warnings.catch_warnings() if has_names else nullcontext():
+        if has_names:
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+        codes = codes_of(hasher, vectors).rows
+    from_own = np.bitwise_count(codes ^ own).sum(axis=1)
+    from_others = np.bitwise_count(codes[:, None] ^ others).sum(axis=2).mean(axis=1)
+    are_far = from_own > np.maximum(_N_FLIPPED, 0.7 * from_others)
+    are_exact = np.quantile(from_own, 0.3) <= 0.1 * from_others.mean()  # unless more than 7 of 10 are wrong
+    if from_own.mean() > from_others.mean() / 2 or (are_exact and are_far.any()):
+        raise ValueError(
+            f"`vectors` must be those of the items, in their order. Got {are_far.sum()} of {len(vectors)} that were "
+            "compared whose code is not nearer to that of the item than to those of other items. Pass the vectors that "
+            "the items were encoded from, in the order of `ids_` and in their scale."
+        )
 
 
 def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:

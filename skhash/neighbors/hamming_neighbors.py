@@ -27,7 +27,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
 from skhash._ids import is_text
 from skhash._threads import limited_threads, openmp_threads
-from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_not_masked, check_option, on_host
+from skhash._validation import (
+    VECTOR_METRICS,
+    VectorMetric,
+    check_not_1d,
+    check_not_masked,
+    check_option,
+    evenly_spaced,
+    on_host,
+)
 from skhash.codes import Codes
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import CodeBlocks
@@ -39,6 +47,7 @@ from skhash.neighbors.among import chosen_places
 from skhash.neighbors.checks import (
     check_features,
     check_parameters,
+    check_vectors_of_items,
     checked_count,
     checked_device,
     checked_radius,
@@ -188,7 +197,8 @@ class HammingNeighbors(BaseEstimator):
             Targets, for a hasher that learns from them.
         vectors : array-like of shape (n_samples, n_features), default=None
             Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
-            copied, and a memmap is not read. None takes X.
+            copied, and of a memmap few are read: 32 of them are encoded, and refused if their codes are not those of
+            the items. float16 and int8, which flip some bits, pass. None takes X.
         ids : array-like of shape (n_samples,), ints or text, default=None
             Identifiers that searches return, all different. None takes those of Codes, or numbers the items from 0.
 
@@ -225,6 +235,8 @@ class HammingNeighbors(BaseEstimator):
         if self.query == "real":
             check_has_real_queries(hasher)
         made = self._encode(None, X) if hasher is None else items_of(hasher, X)
+        if kept is not None and vectors is not None:
+            _check_vectors(hasher, kept, made.rows)
         codes = CodeBlocks.from_rows(made.rows, made.nbits)
         code_search = build_code_search(self.backend, checked_device(self), codes, hasher)
         after = self._copy()
@@ -255,6 +267,8 @@ class HammingNeighbors(BaseEstimator):
         else:
             after._take_hasher(self.hasher)
             after._check_made_by_hasher(given)
+            if kept is not None:
+                _check_vectors(after.hasher_, kept, given.rows)
         codes = CodeBlocks.from_rows(given.rows, given.nbits)
         after._code_search = build_code_search(self.backend, checked_device(self), codes, after.hasher_)
         after._items = Items.of(codes, ids, given.factors, kept)
@@ -269,7 +283,7 @@ class HammingNeighbors(BaseEstimator):
         X : array-like of shape (n_samples, n_features), or Codes
             Items, as in :meth:`fit`. The hasher does not change.
         vectors : array-like of shape (n_samples, n_features), default=None
-            Their original vectors for `rerank`; None takes X. They are copied.
+            Their original vectors for `rerank`; None takes X. They are copied, and compared with X as in :meth:`fit`.
         ids : array-like of shape (n_samples,), ints or text, default=None
             Their identifiers, of the kind of the others and different from them. None continues after the largest one
             that an item has or had, so that no number is given twice, and is refused if the others are text. Codes
@@ -300,7 +314,10 @@ class HammingNeighbors(BaseEstimator):
             raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
         kept = items.vectors
         if kept is not None:
-            vectors = checked_vectors(X if vectors is None else vectors, len(codes), kept.n_dimensions)
+            is_given = vectors is not None
+            vectors = checked_vectors(vectors if is_given else X, len(codes), kept.n_dimensions)
+            if is_given and len(codes):
+                _check_vectors(self.hasher_, vectors, codes.rows, items.codes.rows(_spread(items.places)))
         self._items = items.with_more(codes.rows, new_ids, codes.factors, vectors)
         return self
 
@@ -727,7 +744,7 @@ class HammingNeighbors(BaseEstimator):
             return None
         whole = packed.vectors.whole()
         if self._items is items:  # no other thread has changed the items
-            self._items = packed.with_vectors(whole)
+            self._items = packed.with_vectors(whole, packed.vectors.are_known)
         return whole
 
     def __sklearn_tags__(self) -> Any:
@@ -768,7 +785,8 @@ class HammingNeighbors(BaseEstimator):
 
     def _take_vectors(self, vectors: Any) -> None:
         """Hold original vectors of the items; ValueError if they are none."""
-        self._items = self._items.with_vectors(checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_))
+        checked = checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_)
+        self._items = self._items.with_vectors(checked, are_known=False)  # they may be mapped, and are not read yet
 
     def _copy(self) -> Self:
         """Another index that shares the parameters and items."""
@@ -898,6 +916,15 @@ class HammingNeighbors(BaseEstimator):
         items, nbits = self._items.codes.words() if codes is None else codes, self._items.codes.nbits
         return _with_threads(near_pairs(items, checked_radius(radius), nbits, weights, show), self.n_jobs)
 
+    def _check_vectors(self) -> None:
+        """Raise ValueError unless the original vectors are those of the items, if nothing has checked them yet."""
+        codes, vectors = self._items.codes, self._items.vectors
+        if vectors is None or vectors.are_known:
+            return
+        places = _spread(self._items.places)
+        check_vectors_of_items(self.hasher_, vectors.at(places), codes.rows(places), codes.rows(places))
+        vectors.are_known = True
+
     def _check_has_radius(self) -> None:
         """Raise ValueError unless the distances of the search are those of codes."""
         if self.query == "real" or self.rerank is not None:
@@ -934,6 +961,8 @@ class HammingNeighbors(BaseEstimator):
                 self._check_samples(X, activations.shape[1])
             if items.vectors is not None:
                 vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
+        if self.rerank is not None:
+            self._check_vectors()
         weights = getattr(hasher, "bit_weights_", None)
         plan = SearchPlan(
             items.codes,
@@ -1067,6 +1096,17 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
     @property
     def _n_features_out(self) -> int:
         return self.n_samples_fit_
+
+
+def _spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Some of many values, from the first to the last."""
+    return values[evenly_spaced(len(values), 32)]
+
+
+def _check_vectors(hasher: Any, vectors: Any, rows: npt.NDArray[np.uint8], others: Any = None) -> None:
+    """Raise ValueError unless vectors are those of items with packed codes; some of both are compared."""
+    own = _spread(rows)
+    check_vectors_of_items(hasher, _spread(vectors), own, own if others is None else others)
 
 
 def _ids_with(X: Any, ids: Any) -> Any:

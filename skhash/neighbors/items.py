@@ -24,9 +24,12 @@ class ItemVectors:
     A change returns a new object, so that a search in another thread keeps the vectors that it began with.
     """
 
-    def __init__(self, parts: Sequence[npt.NDArray[Any]], rows: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[npt.NDArray[Any]], rows: npt.NDArray[np.int64] | None = None, are_known: bool = True
+    ) -> None:
         self.parts = parts  # of shape (n_part, n_dimensions)
         self.rows = rows  # of the items among those of all parts, ascending; None is all
+        self.are_known = are_known  # whether they are those of the items; a search that reads others checks and sets it
         self.n_dimensions = int(parts[0].shape[1])
 
     def at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -55,18 +58,19 @@ class ItemVectors:
             parts[-2:] = [np.concatenate(parts[-2:])]
         n = self._n_rows()
         rows = None if self.rows is None else np.concatenate([self.rows, n + np.arange(len(vectors))])
-        return ItemVectors(parts, rows)
+        return ItemVectors(parts, rows, self.are_known)
 
     def kept(self, places: npt.NDArray[np.int64]) -> "ItemVectors":
         """Vectors at some places; they are copied once less than half of the rows are in use."""
-        vectors = ItemVectors(self.parts, places if self.rows is None else self.rows[places])
-        return vectors if 2 * len(places) >= self._n_rows() else ItemVectors([vectors.whole()])
+        rows = places if self.rows is None else self.rows[places]
+        vectors = ItemVectors(self.parts, rows, self.are_known)
+        return vectors if 2 * len(places) >= self._n_rows() else ItemVectors([vectors.whole()], None, self.are_known)
 
     def _n_rows(self) -> int:
         return sum(len(part) for part in self.parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(ItemVectors([self.whole()]))  # without the vectors of removed items
+        return vars(ItemVectors([self.whole()], None, self.are_known))  # without the vectors of removed items
 
 
 class Rows:
@@ -136,9 +140,9 @@ class Items:
         of_vectors = None if vectors is None else ItemVectors([vectors])
         return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors, least_id)
 
-    def with_vectors(self, vectors: Any) -> "Items":
+    def with_vectors(self, vectors: Any, are_known: bool) -> "Items":
         """The same items with original vectors of all of them."""
-        return replace(self, vectors=ItemVectors([vectors]))
+        return replace(self, vectors=ItemVectors([vectors], None, are_known))
 
     def with_ids(self, ids: npt.NDArray[Any]) -> "Items":
         """The same items, without holes, with other identifiers."""

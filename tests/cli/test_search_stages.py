@@ -184,6 +184,15 @@ def test_errors_get_one_line(arguments, message, files, monkeypatch, capsys):
     assert sorted(files.iterdir()) == before
 
 
+@pytest.mark.parametrize("model", ["itq codes.npz", "index", "reranked"])
+def test_vectors_of_other_items_are_named(model, files, digits, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "yesterday.npy"
+    np.save(path, np.roll(digits.X, 1, axis=0))
+    monkeypatch.chdir(files)
+    assert main(["search", *model.split(), "queries.npy", "--rerank", "cosine", "--vectors", str(path)]) == 2
+    assert f"skhash: error: {path}: `vectors` must be those of the items" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_vectors_that_are_not_finite_are_named(value, files, digits, tmp_path, capsys):
     X = digits.X.copy()

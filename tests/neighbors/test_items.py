@@ -160,7 +160,8 @@ def test_vectors_of_removed_items_are_freed():
 @pytest.mark.parametrize("kind", ["float64", "float32", "int16", "big-endian", "columns", "memmap"])
 def test_a_changed_index_is_that_of_its_items(kind, tmp_path):
     dtype = {"int16": np.int16, "float32": np.float32, "big-endian": ">f4"}.get(kind, np.float64)
-    vectors = VECTORS.astype(dtype, order="F" if kind == "columns" else "C")
+    whole = 7 if kind == "int16" else 1  # all values are sevenths
+    vectors = (whole * VECTORS).astype(dtype, order="F" if kind == "columns" else "C")
     np.save(tmp_path / "vectors.npy", vectors[:60])
     given = np.load(tmp_path / "vectors.npy", mmap_mode="r") if kind == "memmap" else vectors[:60]
     index, rows, rng = (
