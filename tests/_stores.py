@@ -39,6 +39,11 @@ def assert_same_hasher_only(write, read):
         stored = read("with", **options)
         assert stored.fingerprint == fingerprint
         assert_array_equal(stored.rows, codes)
+        index = HammingNeighbors().fit(stored)
+        assert index.codes_.fingerprint == fingerprint
+        assert_array_equal(index.ids_, stored.ids)
+        with pytest.raises(ValueError, match=rf"`hasher` must be the hasher that made the codes .* {fingerprint}"):
+            index.with_queries(other)
     message = rf"hasher that made the codes in '.*with.*', {fingerprint}\. Got {other.fingerprint_} instead\. Load that"
     with pytest.raises(ValueError, match=rf"`fingerprint` must be that of the {message}") as caught:
         read("with", fingerprint=other.fingerprint_)
