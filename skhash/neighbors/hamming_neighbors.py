@@ -452,7 +452,7 @@ class HammingNeighbors(BaseEstimator):
               1 - cosine, or of minus the inner product, by the `metric` of the hasher;
             - `rerank`: the distance of the vectors, or minus their inner product.
 
-            A query whose own filter has fewer than `n_neighbors` items has infinity at the end.
+            A query whose filter has fewer than `n_neighbors` items has infinity at the end.
         ids : ndarray of shape (n_queries, n_neighbors), int64, or object for text
             Identifiers of the items. Among equal distances the first item comes first. Where a query has no more
             items, an int is -1, and text is masked, in a :class:`numpy.ma.MaskedArray`.
@@ -465,8 +465,8 @@ class HammingNeighbors(BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         ValueError
-            If `n_neighbors` is larger than the number of items, or of those in one filter for all queries; `among` has
-            unknown identifiers; the queries do not fit the index; or original vectors that `rerank` compares have NaN.
+            If `n_neighbors` is larger than the number of items; `among` has unknown identifiers; the queries do not fit
+            the index; or original vectors that `rerank` compares are those of other items, or have NaN.
 
         Examples
         --------
@@ -511,8 +511,8 @@ class HammingNeighbors(BaseEstimator):
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit)
-            One column per item, in the order of the index. A query whose own filter has fewer than `n_neighbors` items
-            has fewer entries.
+            One column per item, in the order of the index. A query whose filter has fewer than `n_neighbors` items has
+            fewer entries.
 
         Examples
         --------
@@ -874,12 +874,10 @@ class HammingNeighbors(BaseEstimator):
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         with _n_threads(self.n_jobs, self.hasher_):
             plan = self._plan(X, among)
-            n_items = self.n_samples_fit_ if among is None else plan.n_items
-            if k > n_items - plan.excludes_self:
-                of = "n_samples_fit" if n_items == self.n_samples_fit_ else "n_among"
+            if k > self.n_samples_fit_ - plan.excludes_self:
                 raise ValueError(
-                    f"Expected n_neighbors {'<' if X is None else '<='} {of}, but n_neighbors = {k}, "
-                    f"{of} = {n_items}, n_samples = {plan.n_queries}"  # the message of scikit-learn
+                    f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
+                    f"n_samples_fit = {self.n_samples_fit_}, n_samples = {plan.n_queries}"  # of scikit-learn
                 )
             if return_ties and (plan.is_shortlisted or (plan.by_code is not None and not plan.by_code.is_exact)):
                 raise ValueError(
@@ -898,8 +896,6 @@ class HammingNeighbors(BaseEstimator):
             return distances, self._items.places[positions], indptr
         with _n_threads(self.n_jobs, self.hasher_):
             plan = self._plan(X, among)
-            if not plan.n_items:
-                raise ValueError("`among` must have at least one item. Got none.")
             of_queries = plan.radius_search(checked_radius(radius), sort_results)
         indptr = np.cumsum([0, *map(len, of_queries[0])])
         return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
@@ -928,9 +924,10 @@ class HammingNeighbors(BaseEstimator):
     def _check_has_radius(self) -> None:
         """Raise ValueError unless the distances of the search are those of codes."""
         if self.query == "real" or self.rerank is not None:
+            options = "query='code'" + (", rerank=None" if self.rerank is not None else "")
             raise ValueError(
                 f"A radius needs Hamming distances. Got query={self.query!r} and rerank={self.rerank!r} instead. "
-                "Use query='code' and rerank=None, or kneighbors."
+                f"Call set_params({options}), which needs no other fit, or use kneighbors."
             )
 
     def _plan(self, X: Any, among: Any) -> SearchPlan:

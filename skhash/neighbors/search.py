@@ -63,6 +63,8 @@ class SearchPlan:
         """
         if isinstance(self.chosen, list):
             return self._nearest_of_each(k)
+        if k > self.n_items - self.excludes_self:  # a filter of few items
+            return replace(self, chosen=[self.chosen] * self.n_queries)._nearest_of_each(k)
         if not self.is_shortlisted:
             return self._ranked(self._of_bits() if self.activations is None else self._real(), k)
         n_others = self.n_items - self.excludes_self

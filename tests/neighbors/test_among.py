@@ -127,12 +127,11 @@ def test_items_as_queries_are_not_their_own_neighbors(chosen):
     distances[np.arange(700), np.arange(700)] = np.inf
     right = nearest(distances[:, chosen], chosen, 4)
     assert_equal(index.kneighbors(n_neighbors=4, return_ties=True, among=chosen), right)
-    with pytest.raises(
-        ValueError, match=f"Expected n_neighbors < n_among, .* n_among = {len(chosen)}, n_samples = 700"
-    ):
-        index.kneighbors(n_neighbors=len(chosen), among=chosen)
     each = [chosen] * 700
     assert_equal(index.kneighbors(n_neighbors=4, return_ties=True, among=each), right)
+    found = index.kneighbors(n_neighbors=len(chosen), return_ties=True, among=chosen)
+    assert_equal(index.kneighbors(n_neighbors=len(chosen), return_ties=True, among=each), found)
+    np.testing.assert_array_equal(np.isinf(found[0][:, -1]), np.isin(np.arange(700), chosen))
     graph = index.radius_neighbors_graph(radius=3, among=chosen).toarray()
     expected = np.zeros((700, 700))
     expected[:, chosen] = distances[:, chosen] <= 3
@@ -297,8 +296,26 @@ def test_ids_are_not_masked_where_every_query_has_enough():
 def test_a_list_with_one_list_is_the_filter_of_a_single_query():
     index = HammingNeighbors().fit(BITS)
     assert index.kneighbors(QUERIES[:1], 3, among=[[5, 6]])[1][0, -1] == -1
-    with pytest.raises(ValueError, match=r"Expected n_neighbors <= n_among.*n_among = 2"):
-        index.kneighbors(QUERIES[:1], 3, among=[5, 6])
+
+
+@pytest.mark.parametrize("chosen", [[9, 5, 6], []], ids=["few", "none"])
+def test_one_filter_of_few_items_is_one_for_each_query(chosen):
+    plain, items = HammingNeighbors().fit(BITS), FrozenEstimator(LSHHasher(16, random_state=0).fit(VECTORS))
+    staged = [
+        HammingNeighbors(items, query="real", candidates=8).fit(VECTORS),
+        HammingNeighbors(items, rerank="cosine", candidates=8).fit(VECTORS),
+    ]
+    for index, queries in ((plain, QUERIES), *((index, VECTORS[:20]) for index in staged)):
+        found, n = index.kneighbors(queries, 6, among=chosen), len(chosen)
+        for same in ([chosen] * 20, np.array(chosen, int), np.isin(index.ids_, chosen)):
+            assert_equal(found, index.kneighbors(queries, 6, among=same))
+        assert (found[1][:, n:] == -1).all()
+        assert np.isinf(found[0][:, n:]).all()
+        assert set(found[1][:, :n].ravel()) == set(chosen)
+    assert index.kneighbors_graph(queries, 6, among=chosen).nnz == 20 * n
+    assert [len(ids) for ids in plain.radius_neighbors(QUERIES, 100, among=chosen)[1]] == [n] * 20
+    with pytest.raises(ValueError, match="Expected n_neighbors <= n_samples_fit, but n_neighbors = 701"):
+        plain.kneighbors(QUERIES, 701, among=chosen)
 
 
 def test_a_matrix_after_items_were_removed():
@@ -313,10 +330,6 @@ def test_a_matrix_after_items_were_removed():
 # --- errors
 
 WRONG = {
-    "too few": (list(range(4)), r"Expected n_neighbors <= n_among, but n_neighbors = 5, n_among = 4, n_samples = 20"),
-    "none": ([], r"n_among = 0"),
-    "no ints": (np.empty(0, int), r"n_among = 0"),
-    "no true": (np.zeros(700, bool), r"n_among = 0"),
     "unknown": ([1, 2, 700], r"`among` must be in the index. Got \[700\], which are not."),
     "negative": ([-1, 2], r"`among` must be in the index. Got \[-1\]"),
     "large": (np.array([2**64 - 1], np.uint64), r"must be in the index. Got \[18446744073709551615\]"),
@@ -350,12 +363,6 @@ def test_errors(name):
     index = HammingNeighbors().fit(BITS)
     with pytest.raises(ValueError, match=message):
         index.kneighbors(QUERIES, 5, among=among)
-
-
-@pytest.mark.parametrize("among", [[], np.zeros(700, bool)], ids=["ids", "mask"])
-def test_a_radius_among_no_items(among):
-    with pytest.raises(ValueError, match=r"`among` must have at least one item. Got none"):
-        HammingNeighbors().fit(BITS).radius_neighbors(QUERIES, 3, among=among)
 
 
 # --- histories

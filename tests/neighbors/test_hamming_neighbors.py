@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -478,6 +479,25 @@ def test_queries_that_are_not_vectors_are_named(digits):
     for queries, got in ((images, "Got float32 of shape"), (dataset, "Got a TensorDataset instead")):
         with pytest.raises(ValueError, match=rf"`X` must be numbers of shape \(40, 64\) for `rerank`. {got}"):
             index.kneighbors(queries)
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"query": "real"}, {"query": "code"}),
+        ({"query": "real", "candidates": 9}, {"query": "code"}),
+        ({"rerank": "cosine"}, {"query": "code", "rerank": None}),
+    ],
+)
+def test_a_radius_needs_no_other_fit(options, advice, digits):
+    index = HammingNeighbors(ITQ, **options).fit(digits.X[:50])
+    text = ", ".join(f"{name}={value!r}" for name, value in advice.items())
+    for call in (index.radius_pairs, partial(index.radius_neighbors, digits.X[:3])):
+        with pytest.raises(ValueError, match=rf"Call set_params\({text}\), which needs no other fit"):
+            call(radius=3)
+    expected = HammingNeighbors(ITQ).fit(digits.X[:50])
+    pairs, right = (list(same.radius_pairs(3)) for same in (index.set_params(**advice), expected))
+    assert_same(pairs[0], right[0])
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], ["1"], ["a", None], [[0]], [[0], [1, 2]]])
