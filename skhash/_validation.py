@@ -109,18 +109,6 @@ def check_not_masked(values: Any, name: str) -> None:
         )
 
 
-def check_queries(queries: Any, n_features: int, least: int = 1) -> npt.NDArray[Any]:
-    """Vectors of queries as an array; ValueError unless they are finite and have as many features as the items."""
-    from sklearn.utils import check_array
-
-    check_not_masked(queries, "queries")
-    check_not_1d(queries, "queries")
-    vectors: npt.NDArray[Any] = check_array(queries, input_name="queries", ensure_min_samples=least)
-    if vectors.shape[1] != n_features:
-        raise ValueError(f"`queries` must have the {n_features} features of X. Got {vectors.shape[1]} instead.")
-    return vectors
-
-
 def sum_of_squares(values: Any) -> float | None:
     """Sum of squares, which is not finite if a value is not; None unless the values are contiguous floats."""
     if not isinstance(values, np.ndarray) or values.dtype not in (np.float32, np.float64):

@@ -28,6 +28,7 @@ from skhash._compat import (
 )
 from skhash._ids import checked_ids
 from skhash._threads import one_thread
+from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import (
     OPTIONAL,
     Array,
@@ -137,6 +138,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     function_: HashFunction
     n_features_in_: Annotated[int, OPTIONAL]
     feature_names_in_: Annotated[npt.NDArray[Any], Array("n_features", "O"), OPTIONAL]
+    label_names_in_: Annotated[list[str], OPTIONAL]  # of the columns of y, if these have names that are text
     affinity_: Any
     database_: Database | None
     history_: Annotated[list[dict[str, Any]], OPTIONAL]  # of methods that learn in epochs or bit by bit
@@ -445,7 +447,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> codes.nbits, codes.fingerprint == hasher.fingerprint_
         (16, True)
         """
-        ids = None if ids is None else checked_ids(ids, n_samples(X))
+        ids = None if ids is None else checked_ids(in_order_of(names_of(X).rows, ids, "ids", "X"), n_samples(X))
         rows = self.encode(X)
         return self._completed(Codes(rows, self._n_features_out, ids, fingerprint=known_fingerprint(self.function_)), X)
 
@@ -627,6 +629,13 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             y = X[:]  # reads a Dataset
         if y is None:
             return X, None, None
+        names = names_of(y).columns
+        if not reset:
+            check_columns(y, vars(self).get("label_names_in_"), "y", "the first samples", "label")
+        else:
+            self.__dict__.pop("label_names_in_", None)
+            if names is not None and all(isinstance(name, str) for name in names):
+                self.label_names_in_ = names
         relevance = None
         if self._supervised or callable(self.affinity):
             relevance = Relevance.of(y, self.affinity) if reset else Relevance.between(y, y, self.affinity_)

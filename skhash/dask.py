@@ -135,7 +135,7 @@ def relevance_histogram(
     [[0, 1], [0, 1], [1, 0]]
     """
     split_every = _checked_split(split_every)
-    pairs = pairs_of_blocks(database_codes, database_y)
+    pairs = pairs_of_blocks(database_codes, database_y, query_y)
     queries = Codes.of(query_codes, nbits, name="query_codes")
     are_packed = nbits is not None or isinstance(query_codes, Codes)
     return count_blocks(queries, pairs, query_y, affinity, bit_weights, split_every, are_packed=are_packed)

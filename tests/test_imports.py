@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 #: modules that all rooms may import, and that import each other alone; their underscore keeps them from users
 GROUND = {"registry", "exceptions", "_compat", "_compiler", "_files", "_ids", "_libraries", "_progress", "_threads"}
-GROUND |= {"_validation"}
+GROUND |= {"_names", "_validation"}
 #: each room to the rooms that it may import beside GROUND; None: all that stand above it in this list
 ROOMS: dict[str, set[str] | None] = {
     "codes": set(),

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash.affinity.targets import as_labels
+from skhash.affinity.targets import as_labels, both
 
 _KINDS = dict.fromkeys("biuf", "numbers") | {"U": "text", "M": "dates", "m": "durations"}
 
@@ -37,7 +37,7 @@ class ClassAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        return self._compare(*self._checked(as_labels(y_a), as_labels(y_b)))[0]
+        return self._compare(*self._checked(*both(as_labels, y_a, y_b)))[0]
 
     def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Classes of two sets of labels, each of shape (n,), as `_compare` takes them."""
@@ -88,11 +88,11 @@ class SharedLabelsAffinity:
 
     def possible_levels(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
         """Levels that can occur, ascending: 0 to the largest number of labels of a sample."""
-        return self._levels(*self._checked(as_labels(y_a), as_labels(y_b)))
+        return self._levels(*self._checked(*both(as_labels, y_a, y_b)))
 
     def __call__(self, y_a: Any, y_b: Any) -> npt.NDArray[np.int64]:
         """Levels of all pairs, shape (len a, len b)."""
-        return self._shared(*self._checked(as_labels(y_a), as_labels(y_b))).astype(np.int64)
+        return self._shared(*self._checked(*both(as_labels, y_a, y_b))).astype(np.int64)
 
     def _checked(self, y_a: Any, y_b: Any) -> tuple[Any, Any]:
         """0/1 matrices of two sets of labels, as `_compare` takes them."""

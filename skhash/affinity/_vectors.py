@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from skhash._validation import VECTOR_METRICS, VectorMetric, as_count, as_count_or_none, check_option, numeric
-from skhash.affinity.targets import as_targets, check_complete
+from skhash.affinity.targets import as_targets, both, check_complete
 from skhash.codes.bits import memory_chunks
 
 
@@ -95,7 +95,7 @@ class DistanceAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Levels of all pairs, shape (len a, len b)."""
-        indices, levels = self._compare(*self._checked(as_targets(y_a), as_targets(y_b)))
+        indices, levels = self._compare(*self._checked(*both(as_targets, y_a, y_b)))
         return levels[indices]
 
     def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -172,7 +172,7 @@ class NeighborAffinity:
 
     def __call__(self, y_a: npt.ArrayLike, y_b: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """Levels of all pairs, shape (len a, len b)."""
-        return self._compare(*self._checked(as_targets(y_a), as_targets(y_b)))[0]
+        return self._compare(*self._checked(*both(as_targets, y_a, y_b)))[0]
 
     def _checked(self, y_a: Any, y_b: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Vectors of two sets of targets, as `_compare` takes them."""

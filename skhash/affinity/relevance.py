@@ -24,7 +24,7 @@ from skhash._validation import numeric
 from skhash.affinity._labels import ClassAffinity, SharedLabelsAffinity, label_indicator, one_per_sample
 from skhash.affinity._precomputed import PrecomputedAffinity, checked_levels, level_indices
 from skhash.affinity._vectors import DistanceAffinity, NeighborAffinity
-from skhash.affinity.targets import as_labels, as_targets, distinct_targets
+from skhash.affinity.targets import as_labels, as_targets, both, distinct_targets
 
 _OF_LABELS = (ClassAffinity, SharedLabelsAffinity, PrecomputedAffinity)
 _OURS = (*_OF_LABELS, DistanceAffinity, NeighborAffinity)
@@ -401,8 +401,7 @@ def _read(query_y: Any, database_y: Any, affinity: Any, names: tuple[str, str]) 
             f"`affinity` must be 'auto' or a callable on targets, see skhash.affinity. Got {affinity!r} instead."
         )
     read = as_labels if is_auto or isinstance(affinity, _OF_LABELS) else as_targets
-    targets = read(query_y, names[0])
-    others = targets if database_y is query_y else read(database_y, names[1])
+    targets, others = both(read, query_y, database_y, names)
     return targets, others, _affinity_of(others) if is_auto else affinity
 
 

@@ -1,5 +1,6 @@
 """Targets of any kind, in the form that affinities compare."""
 
+from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from skhash._names import check_columns, names_of
 from skhash._validation import as_array
+from skhash.exceptions import parameter
 
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
 _BYTES = "values of type bytes"
@@ -52,6 +55,13 @@ def as_labels(y: Any, name: str = "y") -> Any:
                 "y = [str(target) for target in y]"
             )
     return y
+
+
+def both(read: Callable[[Any, str], Any], y_a: Any, y_b: Any, names: tuple[str, str] = ("y_a", "y_b")) -> Any:
+    """Targets of two sides, read by one of the functions above; columns that both sides name must be the same."""
+    check_columns(y_a, names_of(y_b).columns, names[0], parameter(names[1]), "label")
+    a = read(y_a, names[0])
+    return a, a if y_b is y_a else read(y_b, names[1])
 
 
 def check_complete(y: Any) -> None:

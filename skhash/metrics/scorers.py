@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from skhash._names import check_columns
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.codes import Codes
@@ -246,6 +247,7 @@ class RetrievalScorer:
             database, database_y = queries, query_y
         else:
             database, database_y = training_database(hasher)
+            check_columns(y, getattr(hasher, "label_names_in_", None), "y", "the training samples", "label")
         activations, estimates = self._real_queries(estimator, hasher, X, database)
         ranking = Ranking(
             queries,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._names import check_columns, names_of
 from skhash.affinity import NeighborAffinity, Relevance
 from skhash.codes import Codes
 from skhash.metrics.evaluation import Ranking
@@ -33,8 +34,9 @@ def blocks_of(collection: Any, name: str) -> list[Any]:
     return list(np.ravel(collection.to_delayed()))
 
 
-def pairs_of_blocks(codes: Any, y: Any) -> list[tuple[Any, Any]]:
+def pairs_of_blocks(codes: Any, y: Any, query_y: Any) -> list[tuple[Any, Any]]:
     """Pairs of a delayed block of codes or samples and the delayed block of its targets."""
+    check_columns(query_y, names_of(y).columns, "query_y", "`database_y`", "label")
     blocks = blocks_of(codes, "database_codes"), blocks_of(y, "database_y")
     if len(blocks[0]) != len(blocks[1]):
         raise ValueError(
@@ -123,7 +125,7 @@ def sharded_ranking(
     """Ranking of a dask database; each block is encoded by its worker and never gathered."""
     from dask import delayed
 
-    pairs = pairs_of_blocks(*database)
+    pairs = pairs_of_blocks(*database, query_y)
     model = delayed(estimator, traverse=False)
     codes: Any = [delayed(codes_of_block)(model, block, queries.nbits) for block, _ in pairs]
     return ShardedRanking(queries, codes, query_y, [y for _, y in pairs], affinity, bit_weights)

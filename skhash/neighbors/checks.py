@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
 from skhash._ids import MAX_ID, as_ids, checked_ids, first_repeated, is_text
+from skhash._names import check_columns, find_names, in_order_of
 from skhash._validation import (
     VECTOR_METRICS,
     as_array,
@@ -76,6 +77,11 @@ def places_of(ids: Any, items: Items, name: str = "ids") -> npt.NDArray[np.int64
         raise ValueError(f"`{name}` must be {kind} of shape (n_ids,), as those in the index. Got {ids!r} instead.")
     fits = checked.dtype != np.uint64  # numpy would compare uint64 with int64 as floats
     found, places = items.find(checked if fits else checked[checked <= MAX_ID].astype(np.int64))
+    if is_text(known) and not found.all():  # an accented letter may be two characters
+        held = items.of_items(items.ids)
+        others = find_names(checked[~found], held)
+        places = np.concatenate([places, items.places[others[others >= 0]]])
+        found[~found] = others >= 0
     unknown = sorted(set(checked[checked > MAX_ID].tolist() if not fits else checked[~found].tolist()))
     if unknown:
         raise ValueError(f"`{name}` must be in the index. Got {unknown[:5]}, which are not.")
@@ -86,9 +92,21 @@ def places_of(ids: Any, items: Items, name: str = "ids") -> npt.NDArray[np.int64
 
 
 def checked_vectors(
-    vectors: Any, n: int, n_dimensions: int | None = None, name: str = "vectors", use: str = " for `rerank`"
+    vectors: Any,
+    n: int,
+    n_dimensions: int | None = None,
+    name: str = "vectors",
+    use: str = " for `rerank`",
+    *,
+    ids: Any = None,
+    columns: Any = None,
 ) -> Any:
-    """Original vectors as an array, without a copy; a memmap is not read."""
+    """Original vectors as an array, without a copy; a memmap is not read.
+
+    Where they have names, the rows are put in the order of the identifiers, and the columns must be those of X.
+    """
+    check_columns(vectors, columns, name, "X")
+    vectors = in_order_of(ids, vectors, name, "the items")
     check_not_masked(vectors, name)
     check_not_1d(vectors, name)
     try:

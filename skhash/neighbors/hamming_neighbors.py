@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
 from skhash._ids import is_text
+from skhash._names import in_order_of, names_of
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import (
     VECTOR_METRICS,
@@ -228,8 +229,12 @@ class HammingNeighbors(BaseEstimator):
         new_ids = ids_of_new(_ids_with(X, ids), n)
         if isinstance(X, Codes):
             return self._fit_codes(X, new_ids, vectors)
-        given, name = (X, "X") if vectors is None else (vectors, "vectors")
-        kept = checked_vectors(given, n, n_columns(X), name) if self.rerank else None
+        kept = None
+        if self.rerank and vectors is None:
+            kept = checked_vectors(X, n, n_columns(X), "X")
+        elif self.rerank:
+            rows, columns = names_of(X)
+            kept = checked_vectors(vectors, n, n_columns(X), ids=[new_ids, rows], columns=columns)
         check_encodes_items(self.hasher)
         hasher = None if self.hasher is None else without_database(clone(self.hasher)).fit(X, y)
         if self.query == "real":
@@ -257,7 +262,6 @@ class HammingNeighbors(BaseEstimator):
                 "`hasher` must be None, or a FrozenEstimator of the hasher that made the codes, to fit Codes. Got a "
                 f"{type(self.hasher).__name__} instead, which would be fitted."
             )
-        kept = checked_vectors(vectors, len(given)) if self.rerank else None
         after = self._copy()
         if self.hasher is None:
             check_same_nbits(given.nbits, self.nbits or given.nbits, "X", "the parameter nbits")
@@ -267,8 +271,10 @@ class HammingNeighbors(BaseEstimator):
         else:
             after._take_hasher(self.hasher)
             after._check_made_by_hasher(given)
-            if kept is not None:
-                _check_vectors(after.hasher_, kept, given.rows)
+        columns = vars(after).get("feature_names_in_")
+        kept = checked_vectors(vectors, len(given), ids=ids, columns=columns) if self.rerank else None
+        if self.hasher is not None and kept is not None:
+            _check_vectors(after.hasher_, kept, given.rows)
         codes = CodeBlocks.from_rows(given.rows, given.nbits)
         after._code_search = build_code_search(self.backend, checked_device(self), codes, after.hasher_)
         after._items = Items.of(codes, ids, given.factors, kept)
@@ -314,8 +320,10 @@ class HammingNeighbors(BaseEstimator):
             raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
         kept = items.vectors
         if kept is not None:
+            named = {"ids": [new_ids, names_of(X).rows], "columns": vars(self).get("feature_names_in_")}
             is_given = vectors is not None
-            vectors = checked_vectors(vectors if is_given else X, len(codes), kept.n_dimensions)
+            given, named = (vectors, named) if is_given else (X, {})
+            vectors = checked_vectors(given, len(codes), kept.n_dimensions, **named)
             if is_given and len(codes):
                 _check_vectors(self.hasher_, vectors, codes.rows, items.codes.rows(_spread(items.places)))
         self._items = items.with_more(codes.rows, new_ids, codes.factors, vectors)
@@ -785,7 +793,8 @@ class HammingNeighbors(BaseEstimator):
 
     def _take_vectors(self, vectors: Any) -> None:
         """Hold original vectors of the items; ValueError if they are none."""
-        checked = checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_)
+        named = {"ids": self.ids_, "columns": vars(self).get("feature_names_in_")}
+        checked = checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_, **named)
         self._items = self._items.with_vectors(checked, are_known=False)  # they may be mapped, and are not read yet
 
     def _copy(self) -> Self:
@@ -975,7 +984,7 @@ class HammingNeighbors(BaseEstimator):
             by_code=self._code_search,
         )
         if among is not None:
-            plan.by_code, plan.chosen = None, chosen_places(among, items, plan.n_queries)
+            plan.by_code, plan.chosen = None, chosen_places(among, items, plan.n_queries, X)
         return plan
 
     def __getstate__(self) -> dict[str, Any]:
@@ -1107,8 +1116,10 @@ def _check_vectors(hasher: Any, vectors: Any, rows: npt.NDArray[np.uint8], other
 
 
 def _ids_with(X: Any, ids: Any) -> Any:
-    """The given identifiers, or those that Codes have."""
-    return X.ids if ids is None and isinstance(X, Codes) else ids
+    """The given identifiers, in the order of the rows of X if both name their rows; or those that Codes have."""
+    if ids is None and isinstance(X, Codes):
+        return X.ids
+    return in_order_of(names_of(X).rows, ids, "ids", "X")
 
 
 def _n_threads(n_jobs: int | None, hasher: Any) -> Any:

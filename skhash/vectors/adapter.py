@@ -28,6 +28,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import StrOptions, fit_context
+from skhash._names import check_columns, in_order_of, names_of
 from skhash._threads import one_thread
 from skhash._validation import (
     OPTIONAL,
@@ -281,7 +282,8 @@ class QueryAdapter(BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Vectors of the new model, of some of the items. A few thousand are enough.
         y : Codes, or array-like of shape (n_samples, ceil(nbits / 8)) or (n_samples, nbits), uint8
-            Codes of the same items in the same order, as they are stored: packed, or their bits.
+            Codes of the same items, as they are stored: packed, or their bits. Codes with ids, and a frame with an
+            index, are paired with the rows of a frame X by name.
         hasher : estimator
             The fitted hasher that has made the codes, or a Pipeline that ends in one.
         queries : array-like of shape (n_queries, n_features), default=None
@@ -314,6 +316,8 @@ class QueryAdapter(BaseEstimator):
         hasher = find_hasher(hasher)
         fingerprint = hasher.fingerprint_
         after = copy(self)
+        check_columns(queries, names_of(X).columns, "queries", "X")
+        X = in_order_of(y.ids if isinstance(y, Codes) else names_of(y).rows, X, "X", "y")
         X = check_values(after._checked(X, reset=True, ensure_min_samples=2), fit=True)
         of_items = Codes.of(y, int(hasher._n_features_out), name="y")
         if are_other(of_items.fingerprint, fingerprint):

@@ -24,6 +24,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
+from skhash._names import check_queries, names_of
 from skhash._validation import (
     VECTOR_METRICS,
     VectorMetric,
@@ -31,7 +32,6 @@ from skhash._validation import (
     check_not_1d,
     check_not_masked,
     check_option,
-    check_queries,
     is_count,
 )
 from skhash.affinity import NeighborAffinity, PrecomputedAffinity
@@ -590,7 +590,7 @@ def _hold_out(X: Any, queries: Any, n_queries: Any, k: int, rng: np.random.Rando
     if queries is not None:
         if n_queries is not None:
             raise ValueError(f"`n_queries` must be None with given `queries`. Got {n_queries!r} instead.")
-        query_vectors = check_queries(queries, vectors.shape[1])
+        query_vectors = check_queries(queries, vectors.shape[1], names_of(X).columns)
         order, learned = rng.permutation(len(query_vectors)), None
         if learns and len(order) >= 2 * _N_LEARNED:
             half, order = np.split(order, [len(order) // 2])

@@ -34,6 +34,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._names import check_queries, in_order_of, names_of
 from skhash._validation import (
     FAR,
     OPTIONAL,
@@ -42,7 +43,6 @@ from skhash._validation import (
     VectorMetric,
     as_count,
     check_prefixes,
-    check_queries,
     evenly_spaced,
     is_cpu,
     resolve_device,
@@ -524,6 +524,7 @@ class EmbeddingHasher(BaseHasher):
         >>> hasher.drift(X[1::2]).alarm  # the digits 8 and 9 are new
         True
         """
+        groups = in_order_of(names_of(X).rows, groups, "groups", "X")
         X = self._validate_samples(X)
         if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= tolerance <= 1):
             raise ValueError(f"`tolerance` must be None or a float from 0 to 1. Got {tolerance!r} instead.")
@@ -633,7 +634,8 @@ class EmbeddingHasher(BaseHasher):
 
         self.__dict__.pop("_reference", None)
         was_fitted = hasattr(self, "weights_") and not resume
-        queries = None if queries is None else check_queries(queries, self.n_features_in_, least=2)
+        names = vars(self).get("feature_names_in_")
+        queries = None if queries is None else check_queries(queries, self.n_features_in_, names, least=2)
         check_same_training(self, X, self._targets, queries)
         device = resolve_device(self.device)
         file = None if self.checkpoint is None else TrainingFile(self, X, self._targets, resume, queries)
