@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from skhash._ids import as_ids, first_repeated, is_text
 from skhash._validation import check_not_1d, check_not_masked, with_nearest
-from skhash.exceptions import parameter
 
 _N_NAMED = 5  # names in a message
 
@@ -59,8 +58,8 @@ def count_from_0(ids: npt.NDArray[Any]) -> bool:
 def check_columns(values: Any, names: Any, name: str, of: str, what: str = "feature") -> None:
     """Raise ValueError, in the words of scikit-learn, unless columns that both sides name are the same in one order.
 
-    `values` have names or are a list of names, `names` are those of `of`, and `what` says what a column is. Names of
-    different kinds, such as text and numbers, are not compared.
+    `values` have names or are a list of names; `name` is that of the values in messages, and `names` are those of
+    `of`. Names of different kinds, such as text and numbers, are not compared.
     """
     given = values if isinstance(values, list) else names_of(values).columns
     if given is None or names is None:
@@ -69,7 +68,7 @@ def check_columns(values: Any, names: Any, name: str, of: str, what: str = "feat
     if given == names or len(names) < 2 or set(map(type, given)) != set(map(type, names)):
         return
     new, missing = ([n for n in one if n not in set(other)] for one, other in ((given, names), (names, given)))
-    lines = [f"The {what} names of {parameter(name)} should match those of {of}."]
+    lines = [f"The {what} names of {name} should match those of {of}."]
     if new:
         lines += [f"{what.capitalize()} names unseen in {of}:", *_items(new)]
     if missing:
@@ -83,7 +82,7 @@ def check_queries(queries: Any, n_features: int, names: Any, least: int = 1) -> 
     """Vectors of queries as an array; ValueError unless they are finite and have the features of the items."""
     from sklearn.utils import check_array
 
-    check_columns(queries, names, "queries", "X")
+    check_columns(queries, names, "`queries`", "X")
     check_not_masked(queries, "queries")
     check_not_1d(queries, "queries")
     vectors: npt.NDArray[Any] = check_array(queries, input_name="queries", ensure_min_samples=least)
@@ -136,8 +135,8 @@ def _other_rows(
     parts += [f"has {len(new):,} others, such as {with_nearest([str(new[0])], map(str, missing))}"] if new else []
     remedy = "Pass an array without names, such as frame.to_numpy(), if its rows are in the order of the items."
     return ValueError(
-        f"{parameter(name)} must have a row for each of the {len(wanted):,} ids of {of}. Its names of rows "
-        f"{' and '.join(parts)}. {'' if parameter(name).startswith('--') else remedy}".strip()
+        f"{name} must have a row for each of the {len(wanted):,} ids of {of}. It {' and '.join(parts)}. "
+        f"{remedy if name.startswith('`') else ''}".strip()
     )
 
 

@@ -447,7 +447,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> codes.nbits, codes.fingerprint == hasher.fingerprint_
         (16, True)
         """
-        ids = None if ids is None else checked_ids(in_order_of(names_of(X).rows, ids, "ids", "X"), n_samples(X))
+        ids = None if ids is None else checked_ids(in_order_of(names_of(X).rows, ids, "`ids`", "X"), n_samples(X))
         rows = self.encode(X)
         return self._completed(Codes(rows, self._n_features_out, ids, fingerprint=known_fingerprint(self.function_)), X)
 
@@ -631,7 +631,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             return X, None, None
         names = names_of(y).columns
         if not reset:
-            check_columns(y, vars(self).get("label_names_in_"), "y", "the first samples", "label")
+            check_columns(y, vars(self).get("label_names_in_"), "`y`", "the first samples", "label")
         else:
             self.__dict__.pop("label_names_in_", None)
             if names is not None and all(isinstance(name, str) for name in names):

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from skhash._names import check_columns, names_of
 from skhash._validation import as_array
-from skhash.exceptions import parameter
 
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
 _BYTES = "values of type bytes"
@@ -59,7 +58,7 @@ def as_labels(y: Any, name: str = "y") -> Any:
 
 def both(read: Callable[[Any, str], Any], y_a: Any, y_b: Any, names: tuple[str, str] = ("y_a", "y_b")) -> Any:
     """Targets of two sides, read by one of the functions above; columns that both sides name must be the same."""
-    check_columns(y_a, names_of(y_b).columns, names[0], parameter(names[1]), "label")
+    check_columns(y_a, names_of(y_b).columns, f"`{names[0]}`", f"`{names[1]}`", "label")
     a = read(y_a, names[0])
     return a, a if y_b is y_a else read(y_b, names[1])
 

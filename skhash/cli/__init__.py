@@ -168,7 +168,9 @@ def _quiet() -> Iterator[None]:
 
 def _check_out(options: "argparse.Namespace") -> None:
     """Raise ValueError if the file to write is also a file to read, since writing would replace it."""
-    paths = [getattr(options, name, None) for name in ("model", "data", "queries", "vectors", "labels_from")]
+    names = ("model", "data", "queries", "vectors", "among", "labels_from")
+    paths = [getattr(options, name, None) for name in names]
+    paths.append((getattr(options, "backbone", None) or "").rpartition(":")[0])  # of FILE.py:CLASS
     codes = getattr(options, "codes", None)
     paths += codes if isinstance(codes, list) else [codes]
     for name in ("page", "out"):

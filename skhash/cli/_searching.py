@@ -1,6 +1,7 @@
 """The command ``skhash search``."""
 
 import argparse
+import codecs
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +11,8 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash._files import check_writable, write_atomically
-from skhash._ids import is_text
+from skhash._ids import as_ids, is_text
+from skhash._names import check_columns, find_names, in_order_of
 from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import feature_names, load_model, open_for
 from skhash.cli._samples import (
@@ -31,6 +33,7 @@ from skhash.neighbors.among import chosen_places
 from skhash.neighbors.checks import checked_vectors
 from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
+from skhash.persistence.indexes import LATER
 from skhash.trec import write_run
 from skhash.unwrap import codes_of, find_hasher
 
@@ -83,8 +86,7 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     saved_rerank = is_saved and read_header(options.model)["params"].get("rerank") is not None
     reranks = options.rerank is not None or saved_rerank
     _check_inputs(options, is_saved, reranks)
-    vectors = _finite(options.vectors, open_samples(options.vectors, options)) if saved_rerank else None
-    loaded = load_model(options, vectors=vectors) if is_saved else load_model(options)
+    loaded = load_model(options, vectors=LATER) if saved_rerank else load_model(options)
     whole = loaded.hasher_ if is_saved else loaded
     names = samples = None
     if not is_saved:
@@ -93,8 +95,11 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     elif read_notes(options.model).get(IDS_ARE_PATHS):
         names = loaded.ids_.tolist()
         loaded._items = loaded._items.with_ids(np.arange(loaded.n_samples_fit_))
-    of_vectors = _open_vectors(whole, samples, names, options) if reranks and vectors is None else None
+    of_vectors = _open_vectors(whole, samples, names, options) if reranks else None
     model, queries = open_for(whole, options.queries, options, lenient=True)
+    if queries.features is not None:  # of a model without names of features, columns are taken by position
+        for other, of in ((samples, "DATA"), (of_vectors, "--vectors")):
+            check_columns(queries.features, None if other is None else other.features, "QUERIES", of)
     index = loaded if is_saved else HammingNeighbors(FrozenEstimator(model))
     given = {name: getattr(options, name) for name in ("query", "candidates", "rerank")}
     index.set_params(**{name: value for name, value in given.items() if value is not None})
@@ -115,7 +120,10 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
     if of_vectors is not None:
         vectors = _finite(options.vectors or options.data, of_vectors)
-    if vectors is not None:
+        if options.vectors is not None and of_vectors.ids is not None:
+            ids = index.ids_ if names is None else np.array(names, dtype=object)
+            place = f"{options.vectors} of --vectors"
+            vectors = in_order_of(ids, vectors, place, options.data or options.model, as_ids(of_vectors.ids, "ids"))
         _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
         index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)), are_known=False)
     with errors_of(options.vectors or options.data):
@@ -177,10 +185,11 @@ def _among(index: HammingNeighbors, names: list[str] | None, options: argparse.N
             f"--among must have ids of items, or a bool for each. Got shape {given.shape} in {path} instead."
         )
     if names is not None and given.dtype != bool:
-        id_of = dict(zip(names, index.ids_.tolist(), strict=True))
-        if unknown := [name for name in given.tolist() if name not in id_of]:
+        positions = find_names(given.astype(object), np.array(names, dtype=object))
+        if (positions < 0).any():
+            unknown = given[positions < 0].tolist()
             raise ValueError(f"--among must have paths of items. Got {unknown[0]!r} in {path}, which is not one.")
-        given = np.array([id_of[name] for name in given.tolist()], ids.dtype)
+        given = index.ids_[positions]
     elif given.dtype == object and not is_text(ids):
         if wrong := [line for line in given if not line.strip().removeprefix("-").isdecimal()]:
             raise ValueError(
@@ -199,8 +208,13 @@ def _among(index: HammingNeighbors, names: list[str] | None, options: argparse.N
 
 
 def _lines(path: str) -> npt.NDArray[np.object_]:
-    """Lines of a text file that are not empty; the name of a file need not be UTF-8."""
-    text = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape")
+    """Lines of a text file that are not empty, in UTF-8 or in UTF-16; the name of a file need not be UTF-8."""
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    encoding = "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    if encoding != "utf-16" and b"\0" in start:
+        raise InvalidFileError(path, "has NUL bytes. Save it as text in UTF-8, with an id in each line.")
+    text = Path(path).read_text(encoding, errors="strict" if encoding == "utf-16" else "surrogateescape")
     return np.array([line for line in text.split("\n") if line], dtype=object)
 
 

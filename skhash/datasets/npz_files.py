@@ -73,6 +73,9 @@ def read_npy(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[np.generic]]
         return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}  # allocates nothing for a damaged shape
     except _DAMAGE as error:
         how = "Write it with numpy.save(path, X)."
+        if "Python objects" in str(error):
+            reason = "must hold a plain array. Got Python objects, which only pickle can load: write X.astype(str) if"
+            raise InvalidFileError(path, f"{reason} X is text, or numbers, with numpy.save.") from error
         raise InvalidFileError(path, f"must be an .npy file of numbers: {_reason(error)}. {how}") from error
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import arrays_from_bytes, arrays_to_bytes
+from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
 from skhash.codes.bits import memory_chunks
@@ -453,6 +454,10 @@ def histogram_from_distances(
     >>> round(float(average_precision(H)), 4)
     0.8333
     """
+    if levels is not None:
+        named = names_of(distances)
+        check_columns(levels, named.columns, "`levels`", "`distances`", "column")
+        levels = in_order_of(named.rows, levels, "`levels`", "`distances`")
     distances = numeric(distances, "distances").astype(np.float64, copy=False)
     if distances.ndim != 2:
         raise ValueError(

@@ -247,7 +247,7 @@ class RetrievalScorer:
             database, database_y = queries, query_y
         else:
             database, database_y = training_database(hasher)
-            check_columns(y, getattr(hasher, "label_names_in_", None), "y", "the training samples", "label")
+            check_columns(y, getattr(hasher, "label_names_in_", None), "`y`", "the training samples", "label")
         activations, estimates = self._real_queries(estimator, hasher, X, database)
         ranking = Ranking(
             queries,

@@ -36,7 +36,7 @@ def blocks_of(collection: Any, name: str) -> list[Any]:
 
 def pairs_of_blocks(codes: Any, y: Any, query_y: Any) -> list[tuple[Any, Any]]:
     """Pairs of a delayed block of codes or samples and the delayed block of its targets."""
-    check_columns(query_y, names_of(y).columns, "query_y", "`database_y`", "label")
+    check_columns(query_y, names_of(y).columns, "`query_y`", "`database_y`", "label")
     blocks = blocks_of(codes, "database_codes"), blocks_of(y, "database_y")
     if len(blocks[0]) != len(blocks[1]):
         raise ValueError(

@@ -43,7 +43,7 @@ def _of_each_query(among: Any, items: Items, queries: Any) -> list[Any] | None:
     values = among if isinstance(among, list | tuple) else as_array(among, "among")
     if getattr(values, "ndim", 1) == 2:
         if hasattr(among, "iloc"):  # a frame of masks, whose columns may name the items
-            among = in_order_of(names_of(queries).rows, among, "among", "X")
+            among = in_order_of(names_of(queries).rows, among, "`among`", "X")
             values = among.to_numpy() if values.dtype != bool else _paired_mask(among.T, items, "among").to_numpy().T
         return list(values)
     if not isinstance(among, list | tuple) and (values.dtype != object or values.ndim != 1):
@@ -57,7 +57,7 @@ def _of_each_query(among: Any, items: Items, queries: Any) -> list[Any] | None:
         raise ValueError(
             f"`among` must be one mask or ids for all queries, or a list with one for each. Got {found}."
         )
-    among = in_order_of(names_of(queries).rows, among, "among", "X")
+    among = in_order_of(names_of(queries).rows, among, "`among`", "X")
     return list(among if hasattr(among, "iloc") else values)
 
 
@@ -95,15 +95,14 @@ def _as_mask(given: Any, name: str) -> npt.NDArray[np.bool_] | None:
         if array.dtype != object:
             return array if array.dtype == bool else None
         values = array.tolist()
-    kinds = [*map(type, values)] if isinstance(values, list | tuple) else []
-    found = set(kinds)
+    found = set(map(type, values)) if isinstance(values, list | tuple) else set()
     if not found & {bool, np.bool_} or not all(kind in (bool, np.bool_) or kind.__name__ in _MISSING for kind in found):
         return None
-    missing = [place for place, kind in enumerate(kinds) if kind.__name__ in _MISSING]
+    missing = [place for place, value in enumerate(values) if type(value).__name__ in _MISSING]
     if missing:
         raise ValueError(
             f"`{name}` must say of each item whether it can be found. Got a mask with {len(missing):,} missing values "
-            f"of {len(kinds):,}, the first at {missing[0]}. Fill them: False leaves an item out."
+            f"of {len(values):,}, the first at {missing[0]}. Fill them: False leaves an item out."
         )
     return np.array(values, bool)
 
@@ -123,7 +122,7 @@ def _paired_mask(mask: Any, items: Items, name: str) -> Any:
                 f"lacks {np.setdiff1d(ids, rows)[:1].tolist() or 'none, in another order'}. Set its index to the ids, "
                 f"or pass {name}.to_numpy() if it has the order of `ids_`."
             )
-    return in_order_of(ids, mask, name, "the index")
+    return in_order_of(ids, mask, f"`{name}`", "the index")
 
 
 def _of_matrix(among: Any, items: Items, n_queries: int) -> list[Places]:

@@ -105,8 +105,8 @@ def checked_vectors(
 
     Where they have names, the rows are put in the order of the identifiers, and the columns must be those of X.
     """
-    check_columns(vectors, columns, name, "X")
-    vectors = in_order_of(ids, vectors, name, "the items")
+    check_columns(vectors, columns, f"`{name}`", "X")
+    vectors = in_order_of(ids, vectors, f"`{name}`", "the items")
     check_not_masked(vectors, name)
     check_not_1d(vectors, name)
     try:

@@ -1119,7 +1119,7 @@ def _ids_with(X: Any, ids: Any) -> Any:
     """The given identifiers, in the order of the rows of X if both name their rows; or those that Codes have."""
     if ids is None and isinstance(X, Codes):
         return X.ids
-    return in_order_of(names_of(X).rows, ids, "ids", "X")
+    return in_order_of(names_of(X).rows, ids, "`ids`", "X")
 
 
 def _n_threads(n_jobs: int | None, hasher: Any) -> Any:

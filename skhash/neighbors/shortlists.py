@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from skhash._compat import n_samples
 from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
+from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import Codes
 from skhash.neighbors.search import real_distances, vector_distances
@@ -112,14 +113,16 @@ def order_shortlist(
     places[has_item] = np.arange(len(found))
     if codes is not None:
         nbits = int(find_hasher(hasher)._n_features_out)
-        items = _joined_codes(_of_items(codes, "codes", counts, is_item), nbits).blocks()
-        of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item), "factors", 2)
+        items = _joined_codes(_of_items(codes, "codes", counts, is_item, ids), nbits).blocks()
+        of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item, ids), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
         by_codes = real_distances(np.asarray(activations), estimates, items, places)
         distances[has_item] = by_codes[has_item]
     else:
         points = numeric(queries, "queries")
-        joined = _joined(_of_items(vectors, "vectors", counts, is_item), "vectors", points.shape[1])
+        for row in vectors if isinstance(vectors, list | tuple) else ():
+            check_columns(row, names_of(queries).columns, "`vectors`", "`queries`")
+        joined = _joined(_of_items(vectors, "vectors", counts, is_item, ids), "vectors", points.shape[1])
         for query, (chosen, n) in enumerate(zip(places, n_items, strict=True)):
             distances[query, :n] = vector_distances(points[query], joined[chosen[:n]], str(metric))
         if np.isnan(distances).any():
@@ -201,9 +204,14 @@ def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:
     return rows
 
 
-def _of_items(values: Any, name: str, counts: list[int], is_item: npt.NDArray[np.bool_]) -> list[Any]:
-    """Values of the items of each query, without those of empty places."""
+def _of_items(values: Any, name: str, counts: list[int], is_item: npt.NDArray[np.bool_], ids: Any) -> list[Any]:
+    """Values of the items of each query, in the order of its ids, without those of empty places."""
     rows = _rows(values, name, counts)
+    if any(hasattr(row, "iloc") for row in rows):  # frames, whose index may hold the ids
+        rows = [
+            numeric(in_order_of(as_ids(of_query, "ids"), row, f"`{name}`", "`ids`"), name)
+            for of_query, row in zip(list(ids), rows, strict=True)
+        ]
     if is_item.all():
         return rows
     kept = np.split(is_item, np.cumsum(counts)[:-1])

@@ -45,6 +45,8 @@ MAPPED = ("blocks", "ids_")
 MAX_CHECKED = 2**24
 #: most items of a file
 MAX_ITEMS = 2**48
+#: for the command line, which reads vectors with the columns of the hasher and in the order of the ids: none yet
+LATER = object()
 _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
 #: identifiers that are text are read and not mapped, among the fitted attributes
 _IDS = "ids_"
@@ -202,6 +204,8 @@ def _take_vectors(index: Any, decoder: ValueDecoder) -> None:
     """Give an index the original vectors that were passed to `load`."""
     decoder.used.add("vectors")
     vectors = decoder.given["vectors"]
+    if vectors is LATER:
+        return
     remedy = (
         "Pass those of its items in their order, with what `add` and `remove` have changed: "
         "numpy.save(file, index.vectors_) stores them beside the index."

@@ -316,8 +316,8 @@ class QueryAdapter(BaseEstimator):
         hasher = find_hasher(hasher)
         fingerprint = hasher.fingerprint_
         after = copy(self)
-        check_columns(queries, names_of(X).columns, "queries", "X")
-        X = in_order_of(y.ids if isinstance(y, Codes) else names_of(y).rows, X, "X", "y")
+        check_columns(queries, names_of(X).columns, "`queries`", "X")
+        X = in_order_of(y.ids if isinstance(y, Codes) else names_of(y).rows, X, "`X`", "y")
         X = check_values(after._checked(X, reset=True, ensure_min_samples=2), fit=True)
         of_items = Codes.of(y, int(hasher._n_features_out), name="y")
         if are_other(of_items.fingerprint, fingerprint):

@@ -524,7 +524,7 @@ class EmbeddingHasher(BaseHasher):
         >>> hasher.drift(X[1::2]).alarm  # the digits 8 and 9 are new
         True
         """
-        groups = in_order_of(names_of(X).rows, groups, "groups", "X")
+        groups = in_order_of(names_of(X).rows, groups, "`groups`", "X")
         X = self._validate_samples(X)
         if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= tolerance <= 1):
             raise ValueError(f"`tolerance` must be None or a float from 0 to 1. Got {tolerance!r} instead.")
