@@ -9,6 +9,7 @@ import numpy.typing as npt
 from skhash._validation import as_array
 
 MAX_ID = int(np.iinfo(np.int64).max)
+_N_PADDED = 1 << 24  # characters in a file, with those that fill up the shorter texts
 
 
 def as_ids(values: Any, name: str) -> npt.NDArray[Any]:
@@ -55,6 +56,23 @@ def joined_elements(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     if len({part.dtype for part in filled}) > 1:  # numpy would round int64 with uint64, and make text of numbers
         filled = [part.astype(object) for part in filled]
     return np.concatenate(filled) if filled else np.empty(0, np.int64)
+
+
+def as_plain(ids: Any, path: Any) -> npt.NDArray[Any]:
+    """Identifiers as an array that a file of numpy holds, in which each text takes the room of the longest one.
+
+    ValueError if that is most of the file.
+    """
+    if isinstance(ids, np.ndarray) and not is_text(ids):
+        return ids
+    texts = list(ids.flat if isinstance(ids, np.ndarray) else ids)
+    n_characters, longest = sum(map(len, texts)), max(map(len, texts), default=0)
+    if longest * len(texts) > max(_N_PADDED, 16 * n_characters):
+        raise ValueError(
+            f"{path} would hold {longest * len(texts):,} characters for {n_characters:,} of the ids, since each takes "
+            f"the room of the longest one, {texts[[*map(len, texts)].index(longest)][:30]!r}... Use shorter ids."
+        )
+    return np.array(texts).reshape(np.shape(ids))
 
 
 def as_names(values: Any, name: str) -> list[str]:

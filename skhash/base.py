@@ -27,8 +27,8 @@ from skhash._compat import (
     validate_parameter_constraints,
 )
 from skhash._ids import checked_ids
-from skhash._threads import one_thread
 from skhash._names import check_columns, in_order_of, names_of
+from skhash._threads import one_thread
 from skhash._validation import (
     OPTIONAL,
     Array,

@@ -41,9 +41,10 @@ def as_labels(y: Any, name: str = "y") -> Any:
     check_complete(y)
     if y.dtype.kind == "f" and not np.isfinite(y.data if sparse.issparse(y) else y).all():
         raise ValueError("`y` must hold finite values. Got infinity.")
-    if y.dtype.kind == "O":
-        types = set(map(type, y.flat))
-        if any(issubclass(kind, list | set | frozenset | np.ndarray) for kind in types):
+    if y.dtype.kind in "OU":
+        types = set(map(type, y.flat)) if y.dtype.kind == "O" else {str}
+        is_rows = y.ndim == 2 and y.shape[1] > 1 and str in types  # lists of one length
+        if is_rows or any(issubclass(kind, list | set | frozenset | np.ndarray) for kind in types):
             raise ValueError(
                 "`y` must hold one class per sample, or a 0/1 matrix of labels. Got lists of labels instead. "
                 f"Convert them first:\n{_BINARIZE}"

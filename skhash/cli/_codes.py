@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import stores
 from skhash._files import check_writable, write_atomically
-from skhash._ids import checked_ids, is_text
+from skhash._ids import as_plain, checked_ids, is_text
 from skhash._libraries import library
 from skhash._progress import progress
 from skhash.cli._pictures import load_model, open_for
@@ -58,6 +58,7 @@ def encode(options: argparse.Namespace) -> int:
         raise ValueError(f"--out must be an .npz file. Got {options.out} instead.")
     model, samples = open_for(load_hasher(options), options.data, options)
     hasher = find_hasher(model)
+    ids = None if samples.ids is None else as_plain(samples.ids, options.out)
 
     def batches(size: int) -> Iterator[Any]:
         return (hasher_input(model, batch) for batch in samples.batches(size))
@@ -88,8 +89,8 @@ def encode(options: argparse.Namespace) -> int:
         }
         if width > n_bytes:
             arrays["factors"] = np.ascontiguousarray(content[:, n_bytes:]).view(np.float32)
-        if samples.ids is not None:
-            arrays["ids"] = samples.ids
+        if ids is not None:
+            arrays["ids"] = ids
         if samples.names is not None:
             arrays["paths"] = np.array(samples.names)
         arrays |= _notes(samples, options)

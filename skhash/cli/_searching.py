@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash._files import check_writable, write_atomically
-from skhash._ids import as_ids, is_text
+from skhash._ids import as_ids, as_plain, is_text
 from skhash._names import check_columns, find_names, in_order_of
 from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import feature_names, load_model, open_for
@@ -309,9 +309,9 @@ def _write_neighbors(
         write_run(path, distances, items, query_ids=query_ids)
         return
     if path.endswith(".npz"):
-        arrays: dict[str, Any] = {"distances": distances, "ids": ids.astype(str) if is_text(ids) else ids}
+        arrays: dict[str, Any] = {"distances": distances, "ids": as_plain(ids, path)}
         arrays |= {} if paths is None else {"paths": paths.astype(str)}
-        arrays |= {} if rows is None else {"queries": np.array(rows)}
+        arrays |= {} if rows is None else {"queries": as_plain(rows if queries.ids is None else queries.ids, path)}
         with write_atomically(path) as file:
             np.savez(file, **arrays)
         return

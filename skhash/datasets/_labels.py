@@ -51,6 +51,22 @@ def text_labels(
     return _without_gaps(matrix), names
 
 
+def list_labels(
+    cells: Sequence[Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
+) -> tuple[npt.NDArray[np.uint8], list[str]]:
+    """Targets of a column of lists of labels, a uint8 matrix, and the names of its columns. An empty list has none."""
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, list) or not all(isinstance(label, str | int) for label in cell):
+            raise refuse(f"must have lists of text or whole numbers as labels. Got {cell!r:.60} in {place(row)},")
+    parts = [set(map(str, cell)) for cell in cells]
+    names = sorted(set().union(*parts))
+    columns = {name: i for i, name in enumerate(names)}
+    matrix = np.zeros((len(cells), len(names)), np.uint8)
+    for row, labels in enumerate(parts):
+        matrix[row, [columns[name] for name in labels]] = 1
+    return matrix, names
+
+
 def flag_labels(
     columns: Mapping[str, Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
 ) -> npt.NDArray[Any]:

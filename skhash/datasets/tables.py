@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from skhash._ids import as_ids, first_repeated
 from skhash._validation import as_array, with_nearest
-from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
+from skhash.datasets._labels import check_label_separator, flag_labels, list_labels, text_labels
 from skhash.datasets.csv_files import CsvTable, columns_named
 from skhash.exceptions import InvalidFileError, parameter
 
@@ -32,7 +32,9 @@ _LARGEST = 2**53  # float64 has all whole numbers up to this one
 _NUMBER = r"^\s*([+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[iI][nN][fF]|[nN][aA][nN])\s*$"
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 _WITH_COMMA = r"^\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*$"
-_PLAIN_INT = r"^(0|-?[1-9][0-9]{0,17})$"  # 007 is text
+_PLAIN_INT = r"^(0|-?[1-9][0-9]{0,18})$"  # 007 is text
+#: whole thousands, as spreadsheets write them in one country or another; 1,234 can be a number below 2, too
+_THOUSANDS = r"^\s*[+-]?[1-9][0-9]{0,2}([,.'_ \x{A0}\x{2019}\x{202F}][0-9]{3})+([.,][0-9]+)?\s*$"
 
 
 def load_table(
@@ -64,7 +66,7 @@ def load_table(
         fitted hasher pass ``hasher.feature_names_in_``. A column of lists or tensors of numbers holds all
         features: it is named alone, or it is the only such column.
     labels : str or list of str, default=None
-        Column of the labels, or several columns of 0 and 1, one for each label.
+        Column of the labels, or of lists of labels, or several columns of 0 and 1, one for each label.
     ids : str, default=None
         Column of identifiers: text or whole numbers that differ.
     drop : str or list of str, default=None
@@ -85,8 +87,9 @@ def load_table(
         ``data``, an array of shape (n_samples, n_features), float32 if the columns are float32, else float64.
         ``target``, the labels, as an array of shape (n_samples,), a uint8 matrix of shape
         (n_samples, n_labels) for several labels, whose names are ``label_names``, or None. ``ids``, an array
-        of shape (n_samples,) or None. ``feature_names``, a list of str; None for a column of lists. In a CSV file,
-        labels and ids are integers if all cells are, and else text as it is written, such as 007.
+        of shape (n_samples,), int64 or object for text, or None. ``feature_names``, a list of str; None for a column
+        of lists. In a CSV file, labels and ids are integers if all cells are and int64 holds them, and else text as it
+        is written, such as 007.
 
     Raises
     ------
@@ -263,6 +266,8 @@ def choose_columns(
     drop: str | Iterable[str] | None = None,
 ) -> ChosenColumns:
     """Columns of features, labels and identifiers; ValueError for missing ones, and for those that would leak."""
+    if table.n_rows == 0:
+        raise ValueError(f"{table.name} has no rows. It must have at least one.")
     given = {"columns": columns, "labels": labels, "ids": ids, "drop": drop}
     found = {option: _find(table, option, names) for option, names in given.items()}
     owners: dict[str, str] = {}
@@ -468,7 +473,7 @@ class _Faults:
         assert csv is not None  # other tables are checked by their types
         types = self.table.types
         texts = {name: "" for name in self.features if types[name] != pyarrow.bool_()}
-        counts, n_rows = Counter[str](), 0
+        counts, n_thousands, n_rows = Counter[str](), Counter[str](), 0
         for batch in csv.batches(dict.fromkeys(texts, pyarrow.string())):
             n_rows += len(batch)
             for name in texts:
@@ -477,9 +482,18 @@ class _Faults:
                 wrong = column.filter(compute.invert(compute.match_substring_regex(column, pattern)))
                 if len(wrong):
                     counts[name] += len(wrong)
+                    n_thousands[name] += compute.sum(compute.match_substring_regex(wrong, _THOUSANDS)).as_py()
                     texts[name] = texts[name] or wrong[0].as_py()
         if not counts:
             return
+        if with_thousands := [name for name in counts if n_thousands[name] == counts[name]]:
+            name = with_thousands[0]
+            may_be_point = csv.decimal == "." and "," in texts[name] and "." not in texts[name]
+            other = f" If the comma is the decimal point, pass {parameter('decimal', ',')}." if may_be_point else ""
+            raise ValueError(
+                f"{self.table.name}: column {name} is text such as {texts[name]!r}, which seems to have separators of "
+                f"thousands. Write its numbers without them.{other}"
+            )
         with_comma = [name for name in counts if compute.match_substring_regex(texts[name], _WITH_COMMA).as_py()]
         if with_comma and csv.decimal == ".":
             name = with_comma[0]
@@ -582,6 +596,13 @@ def targets_of(
 
     if len(names) > 1:
         return flag_labels({name: cells[name] for name in names}, refuse, table.place), names
+    if names and _is_list(cells[names[0]].type):
+        if separator not in (None, "auto"):
+            raise ValueError(
+                f"{table.name}: {parameter('label_separator')} must be used with a column of text. Got {names[0]}, "
+                f"which has lists of labels."
+            )
+        return list_labels(cells[names[0]].to_pylist(), lambda reason: refuse(f"{reason} in {names[0]}"), table.place)
     values = _values(table, cells[names[0]]) if names else None
     if values is None or not all(isinstance(value, str) for value in values.tolist()):
         return values, None
@@ -589,17 +610,24 @@ def targets_of(
 
 
 def ids_of(table: Table, name: str | None, cells: dict[str, Any]) -> Any:
-    """Identifiers from Arrow arrays, or None."""
+    """Identifiers from Arrow arrays, int64 or text of dtype object, or None."""
+    import pyarrow
+
     if name is None:
         return None
     _check_complete(table, name, cells[name], "ids")
-    ids = _values(table, cells[name])
-    try:
-        found = as_ids(ids, "ids").tolist()
+    column = _whole_numbers(table, cells[name])
+    is_plain = pyarrow.types.is_integer(column.type)
+    try:  # text stays a list: an array of numpy would have the width of the longest one
+        ids = as_ids(column.to_numpy(zero_copy_only=False) if is_plain else column.to_pylist(), "ids")
     except ValueError as error:
         raise ValueError(
-            f"{table.name}: {parameter('ids')} must be a column of text or whole numbers. Got {name}, {ids.dtype}."
+            f"{table.name}: {parameter('ids')} must be a column of text or whole numbers. Got {name}, "
+            f"{_described(cells[name].type)}."
         ) from error
+    if ids.dtype == np.uint64:  # beyond int64, as a CSV file has them
+        ids = np.array([str(i) for i in ids.tolist()], dtype=object)
+    found = ids.tolist()
     if n_repeated := len(found) - len(set(found)):
         raise ValueError(
             f"{table.name}: {parameter('ids')} must be a column whose values differ. Got {n_repeated:,} repeated "
@@ -622,16 +650,29 @@ def _check_complete(table: Table, name: str, column: Any, option: str) -> None:
 
 
 def _values(table: Table, column: Any) -> npt.NDArray[Any]:
-    """Labels or identifiers as an array; in a CSV file they are integers if all cells are written so."""
+    """Labels as an array."""
     import pyarrow
-    from pyarrow import compute
 
-    if table.csv is not None and compute.all(compute.match_substring_regex(column, _PLAIN_INT)).as_py():
-        column = column.cast(pyarrow.int64())
+    column = _whole_numbers(table, column)
     is_plain = pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)
     if is_plain or pyarrow.types.is_boolean(column.type):
         return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     return as_array(column.to_pylist(), "labels")
+
+
+def _whole_numbers(table: Table, column: Any) -> Any:
+    """A column as int64 if all cells of a CSV file are whole numbers that it holds, or all are such decimals."""
+    import pyarrow
+    from pyarrow import compute
+
+    kinds = pyarrow.types
+    is_whole = kinds.is_decimal(column.type) and column.type.scale == 0
+    if table.csv is not None:
+        is_whole = compute.all(compute.match_substring_regex(column, _PLAIN_INT)).as_py()
+    if is_whole:
+        with suppress(pyarrow.ArrowInvalid):  # beyond int64
+            return column.cast(pyarrow.int64())
+    return column.cast(pyarrow.string()) if kinds.is_decimal(column.type) and is_whole else column
 
 
 # --- columns of lists
@@ -649,6 +690,8 @@ def list_batches(table: Table, name: str) -> Iterator[npt.NDArray[Any]]:
         )
     width = None
     for batch in table.batches([name], []):
+        if not len(batch):
+            continue
         column = batch.column(name)
         values = getattr(column, "storage", column)
         flat = values.flatten()
@@ -657,6 +700,13 @@ def list_batches(table: Table, name: str) -> Iterator[npt.NDArray[Any]]:
         if flat.null_count or lengths != [width] or not width:
             raise InvalidFileError(table.name, f"must have lists of one length without gaps in {name}.")
         yield flat.to_numpy(zero_copy_only=False).reshape(len(values), *getattr(kind, "shape", (width,)))
+
+
+def _is_list(kind: Any) -> bool:
+    """Whether the cells of a column of a type are lists."""
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _has_numbers(kind: Any) -> bool:

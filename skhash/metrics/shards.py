@@ -125,7 +125,8 @@ def sharded_ranking(
     """Ranking of a dask database; each block is encoded by its worker and never gathered."""
     from dask import delayed
 
-    pairs = pairs_of_blocks(*database, query_y)
+    X, y = database
+    pairs = pairs_of_blocks(X, y, query_y)
     model = delayed(estimator, traverse=False)
     codes: Any = [delayed(codes_of_block)(model, block, queries.nbits) for block, _ in pairs]
-    return ShardedRanking(queries, codes, query_y, [y for _, y in pairs], affinity, bit_weights)
+    return ShardedRanking(queries, codes, query_y, [targets for _, targets in pairs], affinity, bit_weights)

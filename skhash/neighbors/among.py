@@ -40,7 +40,7 @@ def _of_each_query(among: Any, items: Items, queries: Any) -> list[Any] | None:
     """The masks or ids of each query; None if there is one for all."""
     if isinstance(among, str | bytes) or not hasattr(among, "__len__"):
         return None
-    values = among if isinstance(among, list | tuple) else as_array(among, "among")
+    values: Any = among if isinstance(among, list | tuple) else as_array(among, "among")
     if getattr(values, "ndim", 1) == 2:
         if hasattr(among, "iloc"):  # a frame of masks, whose columns may name the items
             among = in_order_of(names_of(queries).rows, among, "`among`", "X")
@@ -54,9 +54,7 @@ def _of_each_query(among: Any, items: Items, queries: Any) -> list[Any] | None:
     if not all(are_filters):
         missing = [query for query, value in enumerate(values) if type(value).__name__ in _MISSING]
         found = f"none for query {missing[0]}" if missing else "a list of both"
-        raise ValueError(
-            f"`among` must be one mask or ids for all queries, or a list with one for each. Got {found}."
-        )
+        raise ValueError(f"`among` must be one mask or ids for all queries, or a list with one for each. Got {found}.")
     among = in_order_of(names_of(queries).rows, among, "`among`", "X")
     return list(among if hasattr(among, "iloc") else values)
 

@@ -320,7 +320,7 @@ class HammingNeighbors(BaseEstimator):
             raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
         kept = items.vectors
         if kept is not None:
-            named = {"ids": [new_ids, names_of(X).rows], "columns": vars(self).get("feature_names_in_")}
+            named: dict[str, Any] = {"ids": [new_ids, names_of(X).rows], "columns": vars(self).get("feature_names_in_")}
             is_given = vectors is not None
             given, named = (vectors, named) if is_given else (X, {})
             vectors = checked_vectors(given, len(codes), kept.n_dimensions, **named)
@@ -793,7 +793,7 @@ class HammingNeighbors(BaseEstimator):
 
     def _take_vectors(self, vectors: Any) -> None:
         """Hold original vectors of the items; ValueError if they are none."""
-        named = {"ids": self.ids_, "columns": vars(self).get("feature_names_in_")}
+        named: dict[str, Any] = {"ids": self.ids_, "columns": vars(self).get("feature_names_in_")}
         checked = checked_vectors(vectors, self.n_samples_fit_, self.n_features_in_, **named)
         self._items = self._items.with_vectors(checked, are_known=False)  # they may be mapped, and are not read yet
 

@@ -114,7 +114,9 @@ def order_shortlist(
     if codes is not None:
         nbits = int(find_hasher(hasher)._n_features_out)
         items = _joined_codes(_of_items(codes, "codes", counts, is_item, ids), nbits).blocks()
-        of_items = None if factors is None else _joined(_of_items(factors, "factors", counts, is_item, ids), "factors", 2)
+        of_items = None
+        if factors is not None:
+            of_items = _joined(_of_items(factors, "factors", counts, is_item, ids), "factors", 2)
         activations, estimates = real_queries(hasher, queries, of_items)
         by_codes = real_distances(np.asarray(activations), estimates, items, places)
         distances[has_item] = by_codes[has_item]

@@ -225,7 +225,7 @@ def test_other_files_get_an_error_with_the_remedy(content, message, tmp_path):
     [
         ({"a": [1, 2], "k": ["u", "u"]}, {"ids": "k"}, "must be a column whose values differ. Got 1 repeated .* u"),
         ({"a": [1, 2], "k": ["u", None]}, {"ids": "k"}, "`ids` must be complete. Got 1 blank cell in k"),
-        ({"a": [1, 2], "k": [0.5, 1.5]}, {"ids": "k"}, "must be a column of text or whole numbers. Got k, float64"),
+        ({"a": [1, 2], "k": [0.5, 1.5]}, {"ids": "k"}, "must be a column of text or whole numbers. Got k, double"),
         ({"a": [1, 2], "k": ["u", None]}, {"labels": "k"}, "`labels` must be complete. Got 1 blank cell in k"),
         ({"a": [1, 2], "k": [1, 2]}, {"labels": "k", "ids": "k"}, "`labels` and `ids` must name different columns"),
         ({"a": [1, 2], "k": [1, 2]}, {"ids": ["a", "k"]}, "`ids` must name one column. Got a, k"),
