@@ -303,12 +303,12 @@ def test_no_items_have_no_neighbors(metric):
     assert NeighborAffinity(2, metric=metric)(vectors[:0], vectors).shape == (0, 3)
 
 
-def test_neighbor_affinity_takes_the_first_of_equal_items_in_metrics_too():
+def test_neighbor_affinity_takes_all_items_as_near_as_the_last_in_metrics_too():
     vectors = np.array([[0], [1], [1], [1], [5]])  # whole numbers, which other affinities merge into groups
-    np.testing.assert_array_equal(NeighborAffinity(2)([[1]], vectors), [[0, 1, 1, 0, 0]])
+    np.testing.assert_array_equal(NeighborAffinity(2)([[1]], vectors), [[0, 1, 1, 1, 0]])
     codes = np.array([[0, 0], [0, 1], [1, 1], [0, 1], [1, 0]])
     H = relevance_histogram([[0, 1]], codes, [[1]], vectors, affinity=NeighborAffinity(2))
-    np.testing.assert_array_equal(H.counts, [[[1, 1], [1, 1], [1, 0]]])
+    np.testing.assert_array_equal(H.counts, [[[0, 2], [1, 1], [1, 0]]])
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,19 @@ def test_neighbor_affinity_refuses(options, message):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
 def test_metrics_of_neighbors(metric):
-    assert NeighborAffinity(3, metric=metric)(np.eye(4), np.eye(4)).sum() == 12
+    vectors = np.random.default_rng(0).normal(size=(4, 4))
+    assert NeighborAffinity(3, metric=metric)(vectors, vectors).sum() == 12
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+@pytest.mark.parametrize("width", [3, 200])
+def test_copies_of_the_last_neighbor_are_neighbors_whatever_the_rounding(metric, width):
+    rng = np.random.default_rng(0)
+    distinct = rng.normal(size=(50, width)) + 30
+    vectors = distinct[np.arange(200) % 50]
+    levels = NeighborAffinity(2, metric=metric)(rng.normal(size=(7, width)), vectors)
+    assert (levels.sum(axis=1) == 4).all()
+    np.testing.assert_array_equal(levels[:, :50], levels[:, 150:])
 
 
 @pytest.mark.parametrize("metric", ["l2", "Cosine", None, 1])

@@ -116,14 +116,18 @@ class DistanceAffinity:
         return indices.astype(np.uint32), np.array([0.0, *self.levels])
 
 
+#: largest error of an inner product of two vectors in float64, as a share of the product of their lengths
+_ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class NeighborAffinity:
     """Level 1 for the nearest items of each query, 0 otherwise.
 
     Every query has the same number of relevant items, which thresholds of distances (:class:`DistanceAffinity`) do
-    not give. It defines the true results of nearest-neighbor searches and, with ``fraction=0.02``, of the unlabeled
-    data sets of Lin et al. (ECCV 2014). It is not symmetric, and depends on all items that are ranked. Of equal
-    distances the item with the lowest index is nearer. A query that is one of the items is a neighbor of itself.
+    not give, and more if others are as near as the last of them, such as copies of it. It defines the true results of
+    nearest-neighbor searches and, with ``fraction=0.02``, of the unlabeled data sets of Lin et al. (ECCV 2014). It is
+    not symmetric, and depends on all items that are ranked. A query that is one of the items is a neighbor of itself.
 
     Parameters
     ----------
@@ -188,17 +192,18 @@ class NeighborAffinity:
         if not levels.size:
             return levels, np.array([0, 1])
         queries, items = _comparable(queries, items, self.metric)  # all at once: a chunk may be one query
+        largest = np.linalg.norm(items, axis=1).max()
         for batch in memory_chunks(len(queries), 24 * len(items)):
-            levels[batch] = _k_smallest(_distances(queries[batch], items, self.metric), k)
+            distances = _distances(queries[batch], items, self.metric)
+            last = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
+            # copies of an item have equal distances, up to the rounding of matrix products
+            lengths = np.linalg.norm(queries[batch], axis=1, keepdims=True), largest
+            if self.metric == "euclidean":
+                last = np.sqrt(np.square(last) + _ROUNDING * np.square(sum(lengths)))
+            else:
+                last = last + _ROUNDING * lengths[0] * lengths[1]
+            levels[batch] = distances <= last
         return levels, np.array([0, 1])
-
-
-def _k_smallest(distances: npt.NDArray[np.float64], k: int) -> npt.NDArray[np.bool_]:
-    """Mask of the k smallest values of each row; of equal values the first ones."""
-    last = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
-    nearer, equal = distances < last, distances == last
-    left = k - nearer.sum(axis=1, keepdims=True)
-    return np.asarray(nearer | (equal & (np.cumsum(equal, axis=1) <= left)))
 
 
 def _comparable(

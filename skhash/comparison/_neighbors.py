@@ -45,12 +45,11 @@ class Vectors:
         self.learned = learned
 
     @cached_property
-    def truth(self) -> npt.NDArray[np.int64]:
-        """Indices of the nearest items of each query, of shape (n_queries, n_neighbors)."""
+    def truth(self) -> list[npt.NDArray[np.int64]]:
+        """Indices of the nearest items of each query, with all that are as near as the last of them."""
         affinity = NeighborAffinity(min(N_NEIGHBORS, len(self.items)), metric=self.metric)
         parts = gen_batches(len(self.queries), _BATCH)
-        found = [np.nonzero(affinity(self.queries[part], self.items))[1] for part in parts]
-        return np.concatenate(found).reshape(len(self.queries), -1)
+        return [np.flatnonzero(levels) for part in parts for levels in affinity(self.queries[part], self.items)]
 
     @cached_property
     def held_out(self) -> "Vectors":
@@ -139,7 +138,7 @@ def search_recalls(search: Any, vectors: Vectors) -> npt.NDArray[np.float64]:
     n_items, parts = len(vectors.items), []
     for part in gen_batches(len(vectors.queries), _BATCH):
         distances, items = _with_ties(search, vectors.queries[part], n_items)
-        parts.append(_recalls(distances, items, vectors.truth[part]))
+        parts.append(_recalls(distances, items, vectors.truth[part], min(N_NEIGHBORS, n_items)))
     return np.concatenate(parts, axis=1)
 
 
@@ -155,16 +154,16 @@ def _with_ties(search: Any, queries: Floats, n_items: int) -> Found:
 
 
 def _recalls(
-    distances: npt.NDArray[Any], items: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]
+    distances: npt.NDArray[Any], items: npt.NDArray[np.int64], truth: list[npt.NDArray[np.int64]], k: int
 ) -> npt.NDArray[np.float64]:
     """The four recalls of each query, of shape (4, n_queries), from its nearest items with all ties."""
-    is_true = (items[:, :, None] == truth[:, None]).any(axis=2)
-    n_missing = truth.shape[1] - is_true.sum(axis=1, keepdims=True)
-    beyond = np.arange(truth.shape[1]) < n_missing  # true neighbors that are not found rank behind all found items
+    is_true = np.stack([np.isin(found, near) for found, near in zip(items, truth, strict=True)])
+    n_missing = np.array([[len(near)] for near in truth]) - is_true.sum(axis=1, keepdims=True)
+    # true neighbors that are not found rank behind all found items; more than k of them make no difference
+    beyond = np.arange(k) < n_missing
     levels = np.concatenate([is_true, beyond], axis=1).astype(np.uint8)
     behind = np.repeat(distances.max(axis=1, keepdims=True) + 1.0, beyond.shape[1], axis=1)
     H = histogram_from_distances(np.concatenate([distances, behind], axis=1), levels=levels)
-    k = truth.shape[1]
     orders = [neighbor_recall(H, k, ties=ties, average=False) for ties in ("average", "worst", "best")]
     return np.stack([*orders, neighbor_recall(H, k, candidates=max(k, N_CANDIDATES), average=False)])
 

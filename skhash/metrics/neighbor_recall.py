@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from array_api_compat import array_namespace
+from scipy.special import betaln
+
 from skhash._validation import as_count, as_count_or_none
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.recall import recall
+from skhash.metrics.ties import checked_rank_or_radius, divide, over_queries, relevant_until, tied_relevance
 
 
 def neighbor_recall(
@@ -19,7 +24,8 @@ def neighbor_recall(
     """Share of the k nearest items that are among the first k, or among the first `candidates`.
 
     It is :func:`recall` at rank `candidates` on a histogram whose relevant items are the k nearest neighbors in
-    the space of the original vectors, as :class:`skhash.affinity.NeighborAffinity` names them. Scorers make this
+    the space of the original vectors, as :class:`skhash.affinity.NeighborAffinity` names them. Where more than k items
+    are relevant, since some are as near as the k-th, any k of them are all that can be found. Scorers make this
     histogram for the names ``neighbor_recall_at_10`` and ``neighbor_recall_at_10_of_50``.
 
     Parameters
@@ -59,4 +65,34 @@ def neighbor_recall(
     """
     k = as_count(k, "k", "an int >= 1, the number of true neighbors")
     candidates = as_count_or_none(candidates, "candidates", what=f"an int of at least k={k}", least=k)
-    return recall(H, candidates or k, ties=ties, empty=empty, average=average)
+    rank = candidates or k
+    checked_rank_or_radius(H, rank, None, ties)
+
+    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
+        xp = array_namespace(counts)
+        n, p = tied_relevance(counts, ties)
+        most = xp.asarray(float(k), device=n.device)
+        relevant = p.sum(-1)
+        found = xp.minimum(relevant_until(n, p, rank), most)
+        if isinstance(n, np.ndarray) and ties == "average":
+            for query in np.flatnonzero(relevant > k):
+                found[query] = _mean_of_at_most(n[query], p[query], rank, k)
+        return divide(found, xp.minimum(relevant, most)), relevant > 0
+
+    return over_queries(H, formula, empty, average)
+
+
+def _mean_of_at_most(n: npt.NDArray[Any], p: npt.NDArray[Any], rank: int, k: int) -> float:
+    """Mean, over the orders inside the tie that a rank splits, of the number of relevant items, where at most k count.
+
+    The relevant items that the rank takes of the tie have a hypergeometric distribution.
+    """
+    ends = np.cumsum(n)
+    tie = min(int(np.searchsorted(ends, rank)), len(n) - 1)
+    before, size, relevant = p[:tie].sum(), n[tie], p[tie]
+    taken = min(rank - (ends[tie] - size), size)
+    hits = np.arange(max(0, taken + relevant - size), min(taken, relevant) + 1)
+    log_ways = -(betaln(1 + relevant - hits, 1 + hits) + betaln(1 + size - relevant - taken + hits, 1 + taken - hits))
+    log_ways -= np.log1p(relevant) + np.log1p(size - relevant)
+    ways = np.exp(log_ways - log_ways.max())
+    return float((np.minimum(before + hits, k) * ways).sum() / ways.sum())

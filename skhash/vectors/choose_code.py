@@ -426,7 +426,7 @@ def _true_neighbors(held_out: _HeldOut, k: int, metric: Any, bits: int | None = 
     levels = _nearest(queries, items, k, metric)
     if bits is not None:
         levels = levels.multiply(_nearest(queries, _rounded(items, bits), k, metric)).tocsr()
-    shares = np.asarray(levels.sum(axis=1)).ravel() / k
+    shares = np.minimum(np.asarray(levels.sum(axis=1)).ravel(), k) / k  # more are as near as the k-th
     n = len(items)
     square = sparse.vstack([sparse.csr_matrix((n, n), dtype=np.uint8), levels], format="csr")
     square.resize(n + len(queries), n + len(queries))

@@ -1,5 +1,7 @@
 """Recall of the nearest neighbors: by name, in scorers and searches, and for real queries."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -50,6 +52,25 @@ def test_is_the_mean_over_random_orders_of_ties(hasher):
         worst, best = (RetrievalScorer(f"{name}_{ties}")(hasher, QUERIES, QUERIES) for ties in ("worst", "best"))
         assert worst <= min(draws) <= max(draws) <= best
         assert RetrievalScorer(name, database=(ITEMS, ITEMS))(hasher, QUERIES, QUERIES) == score
+
+
+@pytest.mark.parametrize("candidates", [2, 3, 4, 5, 7])
+def test_more_items_than_k_that_are_equally_near(candidates):
+    distances, levels = np.array([0.0, 1, 1, 1, 1, 2, 2]), np.array([1, 1, 0, 1, 1, 0, 1])
+    values = []
+    for order in permutations(range(7)):
+        rank = np.lexsort((order, distances))[:candidates]
+        values.append(min(levels[rank].sum(), 2) / 2)
+    H = histogram_from_distances(distances[None], levels=levels[None])
+    means = {ties: neighbor_recall(H, 2, candidates=candidates, ties=ties) for ties in ("worst", "average", "best")}
+    assert list(means.values()) == pytest.approx([min(values), np.mean(values), max(values)], abs=1e-12)
+
+
+def test_a_search_that_finds_only_copies_finds_all():
+    distinct = np.random.default_rng(0).normal(size=(100, 16))
+    X = np.repeat(distinct, 3, axis=0)
+    hasher = ITQHasher(64, random_state=0).fit(X, X)
+    assert RetrievalScorer("neighbor_recall_at_2")(hasher, distinct, distinct) == 1.0
 
 
 @pytest.mark.parametrize("candidates", [None, 40])
