@@ -64,7 +64,7 @@ def check_columns(values: Any, names: Any, name: str, of: str, what: str = "feat
     given = values if isinstance(values, list) else names_of(values).columns
     if given is None or names is None:
         return
-    names = list(names)
+    given, names = ([composed(n) if isinstance(n, str) else n for n in one] for one in (given, names))
     if given == names or len(names) < 2 or set(map(type, given)) != set(map(type, names)):
         return
     new, missing = ([n for n in one if n not in set(other)] for one, other in ((given, names), (names, given)))
@@ -154,10 +154,15 @@ def find_names(wanted: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray
     places = np.fromiter((place_of.get(text, -1) for text in wanted), np.int64, len(wanted))
     lost = [place for place in np.flatnonzero(places < 0) if not wanted[place].isascii()]
     if lost:
-        composed = {unicodedata.normalize("NFC", text): place for text, place in place_of.items()}
+        of_composed = {composed(text): place for text, place in place_of.items()}
         for place in lost:
-            places[place] = composed.get(unicodedata.normalize("NFC", wanted[place]), -1)
+            places[place] = of_composed.get(composed(wanted[place]), -1)
     return places
+
+
+def composed(text: str) -> str:
+    """Text in which an accented letter is one character; some systems write it as two."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _texts(ids: npt.NDArray[Any]) -> npt.NDArray[np.object_]:

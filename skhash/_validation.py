@@ -169,6 +169,9 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         if not takes_sparse:
             raise TypeError(_sparse_message(X, hasher))
         return
+    if hasattr(X, "iloc") and hasattr(X, "sparse") and not takes_sparse:  # all columns are sparse
+        name = type(hasher).__name__
+        raise TypeError(f"`X` must be dense for {name}. Got a frame of sparse columns. Pass X.sparse.to_dense().")
     found = None if isinstance(X, np.ndarray) else _other_kind(X, takes_datasets)
     if found is not None:
         kind = "an array, or a torch Dataset," if takes_datasets else "an array of shape (n_samples, n_features)"
@@ -201,6 +204,8 @@ def check_not_1d(X: Any, name: str = "X") -> None:
         X = np.asarray(X)
     shape = (len(X),) if is_list else getattr(X, "shape", None)
     if shape is None or len(shape) > 1:
+        if hasattr(X, "iloc") and shape and shape[0]:
+            _check_not_of_arrays(X, name)
         return
     first: Any = next(iter(X), None) if len(shape) else X
     if isinstance(first, str | bytes | os.PathLike):
@@ -217,6 +222,18 @@ def check_not_1d(X: Any, name: str = "X") -> None:
     if not is_list:
         array = f"{name}.to_numpy()" if has_numpy else name
         raise ValueError(f"Expected 2D array, got 1D array of arrays instead. Pass numpy.stack({array}).")
+
+
+def _check_not_of_arrays(frame: Any, name: str) -> None:
+    """Raise ValueError for a frame of pandas with a column of arrays or lists."""
+    for place, kind in enumerate(frame.dtypes):
+        cell = frame.iloc[0, place] if kind.kind == "O" else None
+        if hasattr(cell, "__len__") and not isinstance(cell, str | bytes):
+            column = f"{name}[{frame.columns[place]!r}]"
+            raise ValueError(
+                f"`{name}` must have a number in each cell. Got a {type(cell).__name__} in {column}. Pass "
+                f"numpy.stack({column}) if it holds all features."
+            )
 
 
 def describe_keys(mapping: Mapping[Any, Any]) -> str:

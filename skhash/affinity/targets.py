@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from skhash._names import check_columns, names_of
+from skhash._names import check_columns, composed, names_of
 from skhash._validation import as_array
 
 _BINARIZE = "from sklearn.preprocessing import MultiLabelBinarizer; y = MultiLabelBinarizer().fit_transform(y)"
@@ -26,7 +26,8 @@ def as_targets(y: Any, name: str = "y") -> Any:
     if array.dtype.kind in "OT":
         array = _uniform(array.astype(object, copy=False))
     # bytes that are no text stay different from each other
-    return np.char.decode(array, "utf-8", "backslashreplace") if array.dtype.kind == "S" else array
+    array = np.char.decode(array, "utf-8", "backslashreplace") if array.dtype.kind == "S" else array
+    return _composed(array) if array.dtype.kind == "U" and array.size else array
 
 
 def as_labels(y: Any, name: str = "y") -> Any:
@@ -152,6 +153,14 @@ def _uniform(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     # as a class True differs from 1, but in a matrix of labels it is 1
     is_number = kinds in ({"numbers"}, {"booleans"}) or (array.ndim > 1 and kinds == {"numbers", "booleans"})
     return np.array(values).reshape(array.shape) if is_number else array
+
+
+def _composed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Text in which an accented letter is one character, since other systems write the same label with two."""
+    if np.ascontiguousarray(array).view(np.uint32).max(initial=0) < 128:  # ASCII
+        return array
+    names, places = np.unique(array, return_inverse=True)
+    return np.array([composed(name) for name in names.tolist()])[places].reshape(array.shape)
 
 
 def _kind(kind: type) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._names import composed
 from skhash.exceptions import parameter
 
 _SEPARATORS = (";", "|")  # between several labels of a cell
@@ -52,13 +53,16 @@ def text_labels(
 
 
 def list_labels(
-    cells: Sequence[Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
+    column: str, cells: Sequence[Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.uint8], list[str]]:
     """Targets of a column of lists of labels, a uint8 matrix, and the names of its columns. An empty list has none."""
     for row, cell in enumerate(cells):
         if not isinstance(cell, list) or not all(isinstance(label, str | int) for label in cell):
-            raise refuse(f"must have lists of text or whole numbers as labels. Got {cell!r:.60} in {place(row)},")
-    parts = [set(map(str, cell)) for cell in cells]
+            raise refuse(
+                f"must have lists of text or whole numbers in the column {column!r}. Got {repr(cell)[:60]} in "
+                f"{place(row)}."
+            )
+    parts = [{composed(str(label)) for label in cell} for cell in cells]
     names = sorted(set().union(*parts))
     columns = {name: i for i, name in enumerate(names)}
     matrix = np.zeros((len(cells), len(names)), np.uint8)
@@ -104,7 +108,7 @@ def _check_single(cells: Sequence[str | None], refuse: Callable[[str], Exception
 
 
 def _parts(cell: str, separator: str) -> set[str]:
-    return {part.strip() for part in cell.split(separator) if part.strip()}
+    return {composed(part.strip()) for part in cell.split(separator) if part.strip()}
 
 
 def _without_gaps(matrix: npt.NDArray[np.float32]) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
+from skhash._names import composed
 from skhash.exceptions import InvalidFileError, parameter
 
 _BLOCK = 1 << 23  # bytes that are parsed at once; a row fits into a block
@@ -23,9 +24,13 @@ _OF_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got 
 
 
 def columns_named(names: Iterable[str], name: str) -> list[str]:
-    """Columns of a name; case and spaces around it count only if columns differ by them."""
-    alike = [column for column in names if column.strip().casefold() == name.strip().casefold()]
+    """Columns of a name; case, spaces around it and the form of accents count only if columns differ by them."""
+    alike = [column for column in names if _plain(column) == _plain(name)]
     return [name] if name in alike else alike
+
+
+def _plain(name: str) -> str:
+    return composed(name.strip()).casefold()
 
 
 class CsvTable:

@@ -229,7 +229,9 @@ def _open_frame(frame: Any) -> Table:
 
     name = f"the {type(frame).__name__}"
     try:
-        if hasattr(frame, "iloc"):  # of pandas
+        if hasattr(frame, "iloc"):  # of pandas, whose sparse columns pyarrow does not read
+            is_sparse = {at: kind.subtype for at, kind in frame.dtypes.items() if hasattr(kind, "fill_value")}
+            frame = frame.astype(is_sparse) if is_sparse else frame
             table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         elif isinstance(frame, pyarrow.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
             table = pyarrow.table(frame)
@@ -594,15 +596,15 @@ def targets_of(
     def refuse(reason: str) -> ValueError:
         return ValueError(f"{table.name} {reason}")
 
+    if lists := [name for name in names if _is_list(cells[name].type)]:
+        if separator not in (None, "auto") or len(names) > 1:
+            found = f"{len(names)} columns" if len(names) > 1 else f"{parameter('label_separator', separator)}"
+            raise ValueError(
+                f"{table.name}: {parameter('labels')} must be {lists[0]} alone, which has lists of labels. Got {found}."
+            )
+        return list_labels(lists[0], cells[lists[0]].to_pylist(), refuse, table.place)
     if len(names) > 1:
         return flag_labels({name: cells[name] for name in names}, refuse, table.place), names
-    if names and _is_list(cells[names[0]].type):
-        if separator not in (None, "auto"):
-            raise ValueError(
-                f"{table.name}: {parameter('label_separator')} must be used with a column of text. Got {names[0]}, "
-                f"which has lists of labels."
-            )
-        return list_labels(cells[names[0]].to_pylist(), lambda reason: refuse(f"{reason} in {names[0]}"), table.place)
     values = _values(table, cells[names[0]]) if names else None
     if values is None or not all(isinstance(value, str) for value in values.tolist()):
         return values, None
@@ -619,6 +621,8 @@ def ids_of(table: Table, name: str | None, cells: dict[str, Any]) -> Any:
     column = _whole_numbers(table, cells[name])
     is_plain = pyarrow.types.is_integer(column.type)
     try:  # text stays a list: an array of numpy would have the width of the longest one
+        if _is_list(column.type):
+            raise ValueError("`ids` must be no lists.")
         ids = as_ids(column.to_numpy(zero_copy_only=False) if is_plain else column.to_pylist(), "ids")
     except ValueError as error:
         raise ValueError(
