@@ -18,7 +18,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes
 from skhash.cli._pictures import load_model, load_pictures, open_for
-from skhash.cli._samples import csv_writer, errors_of, in_batches, open_samples, read_codes
+from skhash.cli._samples import check_no_table, csv_writer, errors_of, in_batches, open_samples, read_codes
 from skhash.codes import Codes, hamming_distances
 from skhash.datasets.kinds import kind_of
 from skhash.displays.image_browser import address_of_file, address_of_pixels
@@ -171,8 +171,12 @@ def _of_codes(options: argparse.Namespace) -> _Compared:
                 "it from a folder of pictures, with skhash index or skhash encode."
             )
         images = images_of_codes(options.images, {options.data: found})
-    vectors = None if options.vectors is None else open_samples(options.vectors).array()
-    codes, ids = replace(found.codes, ids=None), found.codes.ids
+    codes, ids, vectors = replace(found.codes, ids=None), found.codes.ids, None
+    if options.vectors is not None:
+        of_vectors = open_samples(options.vectors, options)
+        vectors = of_vectors.in_order_of(ids if found.names is None else found.names, options.vectors, options.data)
+    else:
+        check_no_table(options.data, options)
     if found.names is None:
         names = range(len(codes)) if ids is None else ids.tolist()
         return _Compared(codes, names, images, vectors, kind="id")

@@ -333,8 +333,8 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--vectors",
         metavar="FILE",
-        help="original vectors of the items for --rerank: a file like DATA, or the pictures of the codes, found by "
-        "their paths (default DATA, unless it holds codes)",
+        help="original vectors of the items for --rerank: a file like DATA, which is put in the order of the ids if it "
+        "has --ids, or the pictures of the codes, found by their paths (default DATA, unless it holds codes)",
     )
     job.add_argument(
         "--among",
@@ -432,7 +432,10 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--vectors, or without them the colors of pictures, from 0 to 255 (default 48)",
     )
     job.add_argument(
-        "--vectors", metavar="FILE", help="original vectors of the items of an index or of codes, for --max-distance"
+        "--vectors",
+        metavar="FILE",
+        help="original vectors of the items of an index or of codes, for --max-distance; a table with --ids is put in "
+        "the order of their ids",
     )
     job.add_argument(
         "--metric",
@@ -440,6 +443,7 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
         default="cosine",
         help="distance of the vectors (default cosine)",
     )
+    _add_table(job)
     _add_pictures(job, has_model=True)
 
 

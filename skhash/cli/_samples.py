@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import write_atomically
+from skhash._ids import as_ids
+from skhash._names import in_order_of
 from skhash._progress import progress
 from skhash.codes import Codes
 from skhash.datasets.kinds import kind_of
@@ -69,6 +71,13 @@ class Samples:
     def rows(self) -> list[Any] | None:
         """Paths or identifiers of all samples, or None."""
         return self.names if self.ids is None else self.ids.tolist()
+
+    def in_order_of(self, ids: Any, path: str, items: str) -> npt.NDArray[Any]:
+        """All samples, in the order of the ids of some items if both have ids."""
+        if self.ids is None or ids is None:
+            return self.array()
+        rows = as_ids(self.ids, "ids")
+        return in_order_of(as_ids(ids, "ids"), self.array(), f"{path} of --vectors", items, rows)  # type: ignore[no-any-return]
 
     def array(self) -> npt.NDArray[Any]:
         """All samples: those of an .npy file are mapped, others are read."""

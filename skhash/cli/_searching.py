@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash._files import check_writable, write_atomically
-from skhash._ids import as_ids, as_plain, is_text
-from skhash._names import check_columns, find_names, in_order_of
+from skhash._ids import as_plain, is_text
+from skhash._names import check_columns, find_names
 from skhash.cli._codes import fill, hold_codes, open_items
 from skhash.cli._pictures import feature_names, load_model, open_for
 from skhash.cli._samples import (
@@ -119,11 +119,9 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
     elif model is not whole:  # the network of the index has turned the queries into features
         index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
     if of_vectors is not None:
-        vectors = _finite(options.vectors or options.data, of_vectors)
-        if options.vectors is not None and of_vectors.ids is not None:
-            ids = index.ids_ if names is None else np.array(names, dtype=object)
-            place = f"{options.vectors} of --vectors"
-            vectors = in_order_of(ids, vectors, place, options.data or options.model, as_ids(of_vectors.ids, "ids"))
+        ids = None if options.vectors is None else index.ids_ if names is None else names
+        vectors = of_vectors.in_order_of(ids, options.vectors, options.data or options.model)
+        _check_finite(options.vectors or options.data, vectors)
         _check_shape(vectors, (index.n_samples_fit_, query.shape[1]), options)
         index._items = index._items.with_vectors(checked_vectors(vectors, len(vectors)), are_known=False)
     with errors_of(options.vectors or options.data):
@@ -163,13 +161,11 @@ def _check_shape(vectors: npt.NDArray[Any], shape: tuple[int, ...], options: arg
         )
 
 
-def _finite(path: str, samples: Samples) -> npt.NDArray[Any]:
-    """All samples of a file; InvalidFileError if one is not finite."""
-    vectors = samples.array()
+def _check_finite(path: str, vectors: npt.NDArray[Any]) -> None:
+    """Raise InvalidFileError if a vector is not finite."""
     for start in range(0, len(vectors), READ_BATCH):
         if not np.isfinite(vectors[start : start + READ_BATCH]).all():
             raise InvalidFileError(path, "must have finite vectors. Got NaN or infinity. Replace them by numbers.")
-    return vectors
 
 
 def _among(index: HammingNeighbors, names: list[str] | None, options: argparse.Namespace) -> npt.NDArray[Any] | None:
