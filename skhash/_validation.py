@@ -137,6 +137,12 @@ def as_count(value: Any, name: str, what: str = "", *, least: int = 1, largest: 
     return int(value)
 
 
+def check_resume(resume: bool, checkpoint: Any) -> None:
+    """Raise ValueError if a fit is to resume without a checkpoint."""
+    if resume and checkpoint is None:
+        raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
+
+
 def check_prefixes(prefixes: Any, most: int, bits: str) -> None:
     """Raise ValueError unless numbers of first bits ascend below `most`, the number of `bits` of a code."""
     are_ints = all(is_count(n) for n in prefixes)

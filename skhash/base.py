@@ -131,7 +131,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
     _takes_sparse = False
     #: private attributes that belong to a fitted hasher
     _fitted_private: tuple[str, ...] = ()
-    _targets: Any  # of the training samples, while they are learned, for callbacks and checkpoints
     nbits: int
     affinity: Any
     store_database: bool
@@ -201,7 +200,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X)
         ITQHasher(nbits=16, random_state=0)
         """
-        return self._run_fit(X, y)
+        return self._run_fit(X, y, lambda X, relevance, rng, targets: self._learn(X, relevance, rng))
 
     def _validate_params(self) -> None:
         """Check the parameters; the error for an unknown name has the most similar right one."""
@@ -216,11 +215,10 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 text = str(error).replace(repr(value), with_nearest([value], sorted(known)))
                 raise InvalidParameterError(text) from None
 
-    def _run_fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Validate, resolve defaults, learn, and store the database; `options` are passed to `_learn`."""
+    def _run_fit(self, X: Any, y: Any, learn: Callable[..., HashFunction]) -> Self:
+        """Validate, resolve defaults, learn, and store the database; `learn` gets what `_learn` gets, and targets."""
         with self._restored_on_failure():
-            X, self._targets, relevance = self._validate_fit_data(X, y)
-            targets = self._targets
+            X, targets, relevance = self._validate_fit_data(X, y)
             self.affinity_ = None if relevance is None else relevance.affinity
             relevance = relevance if self._supervised else None
             self._note_relevance(relevance)
@@ -232,7 +230,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
             rng = check_random_state(getattr(self, "random_state", None))
             with self._environment():
-                self.function_ = self._learn(X, relevance, rng, **options)
+                self.function_ = learn(X, relevance, rng, targets)
             self._store_database(X, targets)
             context.call_on_fit_task_end(estimator=self, X=X, y=targets)
             labels = targets if relevance is not None and relevance.classes is not None else None
@@ -705,8 +703,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 delattr(self, name)
             self.__dict__.update(before)
             raise
-        finally:
-            self.__dict__.pop("_targets", None)
 
 
 def _describe_degenerate(codes: Codes, n_samples: int) -> str | None:

@@ -149,16 +149,23 @@ class Encoder(nn.Module):
         tensor([[0., 0.],
                 [1., 2.]])
         """
-        offset = None if self.offset is None else self._offset_on_cpu(self.offset)
-        return batch_tensor(X, indices, self.mean.device, offset)
+        return batch_tensor(X, indices, self.mean.device, self.offset_on_cpu())
 
-    def _offset_on_cpu(self, offset: torch.Tensor) -> npt.NDArray[np.float64]:
-        """The offset in float64. It is copied from the device once, not for every batch."""
+    def offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
+        """What :meth:`read` subtracts, which is copied from the device once, and not for every batch.
+
+        Returns
+        -------
+        ndarray of the shape of `mean`, float64, or None
+            The offset, if there is one.
+        """
+        if self.offset is None:
+            return None
         values: npt.NDArray[np.float64]
         copied, version, values = self._copied_offset
-        if copied is not offset or version != offset._version:
-            values = offset.cpu().double().numpy()
-            self._copied_offset = offset, offset._version, values
+        if copied is not self.offset or version != self.offset._version:
+            values = self.offset.cpu().double().numpy()
+            self._copied_offset = self.offset, self.offset._version, values
         return values
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
@@ -317,16 +324,3 @@ class Encoder(nn.Module):
             raise ValueError("`n_directions` must be >= 1 to learn smoothing. Got 0 instead.")
         samples = self.read(X, evenly_spaced(len(X), N_MAX_SAMPLES))
         self.backbone.learn((samples - self.mean) / self.scale, exponent, rng)
-
-    def fold(self) -> "Encoder":
-        """Fold the smoothing, which only training needs, into the hash layer.
-
-        Returns
-        -------
-        self : Encoder
-            The encoder, changed in place.
-        """
-        if isinstance(self.backbone, Smoothing):
-            self.hash.weight.data = self.backbone(self.hash.weight.data)
-            self.backbone = nn.Identity()
-        return self

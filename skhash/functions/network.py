@@ -1,5 +1,6 @@
 """Functions in torch: a trained network, and functions of arrays on a device."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +18,11 @@ from skhash.codes.bits import MAX_NBITS
 from skhash.engine import Encoder
 from skhash.engine.backbones import HIDDEN
 from skhash.engine.data import batch_tensor
+from skhash.engine.layers import Smoothing
 from skhash.engine.networks import is_network, without_weights
 from skhash.engine.runtime import full_precision, seeded
 from skhash.functions.function import check_names
-from skhash.functions.linear import Layers, as_layer, to_unit_norm
+from skhash.functions.linear import DenseFunction, as_layer, to_unit_norm
 
 MAX_VALUES = 2**24  # of one sample
 N_SAMPLES = 4096  # that are computed at once
@@ -271,24 +273,25 @@ def in_batches(X: Any, device: torch.device, function: Callable[[slice], torch.T
 
 
 @torch.no_grad()
-def dense_layers(encoder: Encoder) -> Layers:
-    """Layers of a trained encoder of vectors, of centered samples that are not scaled; dropout has no effect."""
+def dense_function(encoder: Encoder) -> DenseFunction:
+    """Function of an encoder of vectors without a network, or with "mlp", on any device; the encoder stays as it is."""
     backbone = encoder.backbone
-    modules = [*(backbone if isinstance(backbone, nn.Sequential) else [backbone]), encoder.hash, encoder.norm]
+    modules = [*(backbone if isinstance(backbone, nn.Sequential) else ()), encoder.hash, encoder.norm]
     layers: list[tuple[Any, Any]] = []  # weights of shape (n_outputs, n_inputs) in float64
-    for module in modules:
+    for module in modules:  # dropout has no effect
         if isinstance(module, nn.Linear):
-            weight = module.weight.double().numpy()
-            layers.append((weight, 0.0 * weight[:, 0] if module.bias is None else module.bias.double().numpy()))
+            tensor = module.weight.cpu()
+            if isinstance(backbone, Smoothing):  # which becomes a part of the only layer
+                tensor = copy.deepcopy(backbone).cpu()(tensor)
+            weight = tensor.double().numpy()
+            layers.append((weight, 0.0 * weight[:, 0] if module.bias is None else module.bias.cpu().double().numpy()))
         elif isinstance(module, nn.BatchNorm1d):
-            (weight, bias), (gain, shift) = layers.pop(), _gain_and_shift(module)
+            values = {name: value.cpu().double().numpy() for name, value in module.state_dict().items()}
+            gain = values.get("weight", 1.0) / np.sqrt(values["running_var"] + module.eps)
+            shift = values.get("bias", 0.0) - values["running_mean"] * gain
+            weight, bias = layers.pop()
             layers.append((gain[:, None] * weight, gain * bias + shift))
-    layers[0] = layers[0][0] / encoder.scale.item(), layers[0][1]
-    return tuple(as_layer(*layer) for layer in layers)
-
-
-def _gain_and_shift(norm: nn.BatchNorm1d) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Factor and summand of a batch norm in evaluation mode."""
-    values = {name: value.double().numpy() for name, value in norm.state_dict().items()}
-    gain = values.get("weight", 1.0) / np.sqrt(values["running_var"] + norm.eps)
-    return gain, values.get("bias", 0.0) - values["running_mean"] * gain
+    mean, scale = (tensor.cpu().numpy().copy() for tensor in (encoder.mean, encoder.scale))
+    layers[0] = layers[0][0] / scale.item(), layers[0][1]
+    offset = encoder.offset_on_cpu()
+    return DenseFunction(mean, tuple(as_layer(*layer) for layer in layers), offset=offset, spread=scale)

@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
@@ -43,6 +44,7 @@ from skhash._validation import (
     VectorMetric,
     as_count,
     check_prefixes,
+    check_resume,
     evenly_spaced,
     is_cpu,
     resolve_device,
@@ -342,9 +344,8 @@ class EmbeddingHasher(BaseHasher):
         >>> hasher.fit(items, queries=queries).project_queries(queries).shape
         (297, 64)
         """
-        if resume and self.checkpoint is None:
-            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
-        return self._run_fit(X, y, resume=resume, queries=queries)
+        check_resume(resume, self.checkpoint)
+        return self._run_fit(X, y, partial(self._learn, resume=resume, queries=queries))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -625,7 +626,13 @@ class EmbeddingHasher(BaseHasher):
     # --- learn
 
     def _learn(
-        self, X: Any, relevance: Any, rng: np.random.RandomState, resume: bool = False, queries: Any = None
+        self,
+        X: Any,
+        relevance: Any,
+        rng: np.random.RandomState,
+        targets: Any = None,
+        resume: bool = False,
+        queries: Any = None,
     ) -> HashFunction:
         from skhash.engine.data import StackedArrays
         from skhash.engine.runtime import own_settings, seeded
@@ -636,9 +643,9 @@ class EmbeddingHasher(BaseHasher):
         was_fitted = hasattr(self, "weights_") and not resume
         names = vars(self).get("feature_names_in_")
         queries = None if queries is None else check_queries(queries, self.n_features_in_, names, least=2)
-        check_same_training(self, X, self._targets, queries)
+        check_same_training(self, X, targets, queries)
         device = resolve_device(self.device)
-        file = None if self.checkpoint is None else TrainingFile(self, X, self._targets, resume, queries)
+        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume, queries)
         rng, seed = self._draw_seed(rng, file)
         order = np.random.default_rng(seed)
 
@@ -672,12 +679,12 @@ class EmbeddingHasher(BaseHasher):
                 if held_out is not None:
                     held_out.items = ItemTerms(*(terms[held_out.rows] for terms in objective.items))
             try:
-                train(trainer, held_out, self._keep_weights, *self._callbacks(trainer, held_out, file, X))
+                train(trainer, held_out, self._keep_weights, *self._callbacks(trainer, held_out, file, X, targets))
             except KeyboardInterrupt as interrupt:
                 if was_fitted or not self.history_:
                     raise
                 self.function_ = self._function()
-                self._store_database(X, self._targets)
+                self._store_database(X, targets)
                 raise InterruptedFit from interrupt
         self.n_epochs_ = len(self.history_)
         self.function_ = self._function()
@@ -748,12 +755,12 @@ class EmbeddingHasher(BaseHasher):
             )
 
     def _callbacks(
-        self, trainer: "Trainer", held_out: "HeldOutQueries | None", file: "TrainingFile | None", X: Any
+        self, trainer: "Trainer", held_out: "HeldOutQueries | None", file: "TrainingFile | None", X: Any, targets: Any
     ) -> tuple[Callable[[], None], Callable[[dict[str, Any]], bool]]:
         """What is called before each epoch, and with its entry of the history after it; true stops the training."""
         from skhash.engine.runtime import gather
 
-        targets, context = self._targets, cast("Any", None)
+        context = cast("Any", None)
 
         def begin() -> None:
             nonlocal context

@@ -102,10 +102,10 @@ class QueryEncoder(Encoder):
             self.unit_norm = True
             self._set_moments(*self._moments(X))
 
-    def _offset_on_cpu(self, offset: torch.Tensor) -> npt.NDArray[np.float64]:
+    def offset_on_cpu(self) -> npt.NDArray[np.float64] | None:
         """The offset in float64, see :class:`skhash.engine.Encoder`."""
-        values = super()._offset_on_cpu(offset)
-        return values if values.ndim == 1 else values.sum(axis=0)
+        values = super().offset_on_cpu()
+        return values if values is None or values.ndim == 1 else values.sum(axis=0)
 
     def outputs(self, X: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         """Outputs of a function of samples in evaluation mode, batch by batch, as an array."""

@@ -15,6 +15,7 @@ from skhash.affinity import PrecomputedAffinity
 from skhash.engine import Encoder
 from skhash.engine.layers import N_MAX_DIRECTIONS, Dropout, Smoothing, are_tags
 from skhash.engine.runtime import seeded
+from skhash.functions.network import dense_function
 from skhash.persistence import load, save
 
 # --- dropout
@@ -188,16 +189,16 @@ def test_early_stopping_and_another_length_after_it():
     assert (np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()) == state  # noqa: NPY002
 
 
-def test_folding_smoothing_changes_nothing():
+def test_a_function_has_the_smoothing_in_its_weights():
     X = np.random.default_rng(0).normal(size=(50, 9)).astype(np.float32)
     encoder = Encoder(9, 3, input_dropout=0.5, n_directions=4).eval()
     encoder.set_statistics(X)
     encoder.learn_smoothing(X, 0.5, np.random.RandomState(0))
-    before = encoder(torch.tensor(X))
-    assert_allclose(before.detach(), encoder.fold()(torch.tensor(X)).detach(), rtol=1e-4, atol=1e-5)
-    assert isinstance(encoder.backbone, nn.Identity)
-    weight = encoder.hash.weight.clone()
-    assert_array_equal(encoder.fold().hash.weight.detach(), weight.detach())  # once is enough
+    before = encoder(torch.tensor(X)).detach()
+    function = dense_function(encoder.train())
+    assert_allclose(function.activations(X), before, rtol=1e-4, atol=1e-5)
+    assert len(function.layers) == 1
+    assert_array_equal(encoder.eval()(torch.tensor(X)).detach(), before)  # the encoder can be trained further
 
 
 def test_codes_are_those_of_the_folded_map():

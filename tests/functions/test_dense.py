@@ -8,18 +8,12 @@ from sklearn.datasets import load_digits
 
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, NSHHasher, TALRHasher
 from skhash.engine import Encoder
-from skhash.functions import DenseFunction
 from skhash.functions.linear import N_MAX_INPUTS
-from skhash.functions.network import dense_layers, run_on
+from skhash.functions.network import dense_function, run_on
 from skhash.neighbors import HammingNeighbors
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300], y[:300]
-
-
-def function_of(encoder):
-    offset = None if encoder.offset is None else encoder.offset.double().numpy()
-    return DenseFunction(encoder.mean.numpy(), dense_layers(encoder), offset=offset)
 
 
 @pytest.mark.parametrize("offset", [0, 1e9])
@@ -36,7 +30,7 @@ def test_activations_are_those_of_the_encoder(backbone, batch_norm, offset):
             torch.nn.init.normal_(module.bias)
     with torch.no_grad():
         expected = encoder.eval()(encoder.read(X + offset, slice(None))).numpy()
-    assert_allclose(function_of(encoder).activations(X + offset), expected, atol=2e-5)
+    assert_allclose(dense_function(encoder).activations(X + offset), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("n_features", [N_MAX_INPUTS, N_MAX_INPUTS + 1])
@@ -46,7 +40,7 @@ def test_activations_of_many_features(n_features):
     encoder = Encoder(n_features, 4).eval()
     with torch.no_grad():
         expected = encoder(encoder.read(samples, slice(None))).numpy()
-    assert_allclose(function_of(encoder).activations(samples), expected, atol=2e-5)
+    assert_allclose(dense_function(encoder).activations(samples), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from skhash._compat import fit_context
+from skhash._files import as_tensors
 from skhash._threads import is_forked, one_thread
 from skhash._validation import (
     OPTIONAL,
@@ -22,6 +24,7 @@ from skhash._validation import (
     as_count,
     check_channels,
     check_kind,
+    check_resume,
     check_same_shape,
     evenly_spaced,
     is_cpu,
@@ -203,9 +206,8 @@ class DeepHasher(BaseHasher):
         >>> len(hasher.history_)  # both epochs are in the checkpoint
         2
         """
-        if resume and self.checkpoint is None:
-            raise ValueError("`checkpoint` must be a folder to fit with resume=True. Got None instead.")
-        return self._run_fit(X, y, resume=resume)
+        check_resume(resume, self.checkpoint)
+        return self._run_fit(X, y, partial(self._learn, resume=resume))
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -281,7 +283,7 @@ class DeepHasher(BaseHasher):
             device = resolve_device(self.device)
             rng, seed = self._draw_seed(check_random_state(self.random_state))
             with self._environment(), seeded(seed, device, self.deterministic):
-                encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device, training=True)
+                encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device)
                 order = np.random.default_rng(seed)
                 constant = {"n_epochs": 1, "n_stages": 1, "lr_schedule": "constant"}
                 trainer = self._build_trainer(encoder, X, relevance, order, device, **constant)
@@ -290,7 +292,7 @@ class DeepHasher(BaseHasher):
                 self.history_ = [*self.history_, {"epoch": len(self.history_) + 1, "loss": trainer.run_epoch()}]
                 fixed = {name: getattr(self, name) for name in ("backbone_lr_scale", *self._objective_params)}
                 self._stream = capture_state(trainer, fixed)
-            self._store_weights(encoder.state_dict())
+                self._store_weights(encoder)
             self.n_epochs_ = len(self.history_)
             self._store_database(X, targets)
         return self
@@ -474,10 +476,8 @@ class DeepHasher(BaseHasher):
         """Probabilities of the dropouts that the backbone uses."""
         return {name: self.settings_[name] for name in _USED_BY if name in self.settings_}
 
-    def _rebuild_encoder(self, device: "torch.device", training: bool = False) -> "Encoder":
-        """Encoder with the learned weights; for training also with dropout."""
-        import torch
-
+    def _rebuild_encoder(self, device: "torch.device") -> "Encoder":
+        """Encoder with the weights that are kept, to be trained further."""
         from skhash.engine import Encoder
         from skhash.engine.networks import without_weights
         from skhash.engine.runtime import seeded
@@ -488,12 +488,11 @@ class DeepHasher(BaseHasher):
             "n_directions": len(self.weights_.get("backbone.gains", ())) if self._fixed["backbone"] is None else 0,
             "has_offset": "offset" in self.weights_,
             "pretrained": "feature_mean" in self.weights_,
-        }
-        if training:
-            options |= self._dropouts() | {"mixed_precision": self.mixed_precision}
+            "mixed_precision": self.mixed_precision,
+        } | self._dropouts()
         with seeded(0, device):  # restores the global generators; the initial weights are replaced
             encoder = Encoder(self.input_shape_, len(self.weights_["hash.weight"]), **options)
-        encoder.load_state_dict({name: torch.tensor(value) for name, value in self.weights_.items()})
+        encoder.load_state_dict(as_tensors(self.weights_))
         return encoder.to(device)
 
     def _build_trainer(
@@ -529,48 +528,80 @@ class DeepHasher(BaseHasher):
     # --- train
 
     def _learn(
-        self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, resume: bool = False
+        self,
+        X: Any,
+        relevance: Relevance | None,
+        rng: np.random.RandomState,
+        targets: Any = None,
+        resume: bool = False,
     ) -> HashFunction:
-        from skhash.engine.runtime import seeded
+        """Function of an encoder that is trained epoch by epoch, with callbacks, early stopping and checkpoints."""
+        from skhash.engine.runtime import gather, seeded
         from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training
 
-        check_same_training(self, X, self._targets)
+        check_same_training(self, X, targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
-        file = None if self.checkpoint is None else TrainingFile(self, X, self._targets, resume)
+        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
         rng, seed = self._draw_seed(rng, file)
         order = np.random.default_rng(seed)
-        train, early_stopping = X, None
+        learned, early_stopping, interrupt = X, None, None
         if relevance is not None:
             relevance.keep_levels(self.settings_["n_epochs"] * len(X) * self.settings_["batch_size"])
         if self.early_stopping:
-            early_stopping = self._hold_out(X, relevance, order)
-            train, relevance = early_stopping.train, early_stopping.train_relevance
+            early_stopping = self._hold_out(X, targets, relevance, order)
+            learned, relevance = early_stopping.train, early_stopping.train_relevance
         with seeded(seed, device, self.deterministic):
-            encoder = self._build_encoder(train, rng)
-            trainer = self._build_trainer(encoder, train, relevance, order, device)
+            encoder = self._build_encoder(learned, rng)
+            trainer = self._build_trainer(encoder, learned, relevance, order, device)
             self.history_ = []
             self.__dict__.pop("_stream", None)
             if file is not None:
                 file.restore(trainer, early_stopping)
+            self.n_epochs_ = len(self.history_)
             try:
-                self._fit_loop(trainer, early_stopping, file, X)
-            except KeyboardInterrupt as interrupt:
+                while trainer.n_epochs_done < trainer.schedule.n_epochs:
+                    if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
+                        break
+                    context = self._callback_fit_ctx.subcontext(task_name="epoch")
+                    context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
+                    entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
+                    if trainer.stage_ended:
+                        entry |= self._measure_stage(trainer)
+                    if early_stopping is None or early_stopping.improves(encoder, entry):
+                        self._keep_weights(encoder.state_dict())
+                    self.history_.append(entry)
+                    self.n_epochs_ = len(self.history_)
+                    if file is not None:
+                        file.write(trainer, early_stopping)
+                    snapshot = partial(self._reconstruction_attributes, X, targets, encoder)
+                    stops = context.call_on_fit_task_end(
+                        estimator=self, X=X, y=targets, reconstruction_attributes=snapshot
+                    )
+                    if any(gather(bool(stops))):
+                        break
+            except KeyboardInterrupt as error:
                 if was_fitted or not self.history_:
                     raise
-                self.function_ = self._function()
-                self._store_database(X, self._targets)
-                raise InterruptedFit from interrupt
-            return self._function()
+                interrupt = error
+            # an epoch that is not the best, or not whole, has left other weights
+            encoder.load_state_dict(as_tensors(self.weights_))
+            self.function_ = self._function(encoder)
+        if interrupt is not None:
+            self._store_database(X, targets)
+            raise InterruptedFit from interrupt
+        return self.function_
 
-    def _hold_out(self, X: Any, relevance: Relevance | None, order: np.random.Generator) -> "EarlyStopping":
+    def _hold_out(
+        self, X: Any, targets: Any, relevance: Relevance | None, order: np.random.Generator
+    ) -> "EarlyStopping":
         from skhash.hashers.deep._early_stopping import EarlyStopping, split_indices
 
-        if self._targets is None:
+        if targets is None:
             raise ValueError("`y` must be given for early_stopping=True: it ranks held-out samples. Got None instead.")
         learned, held_out = split_indices(len(X), self.validation_fraction, order)
         affinity = "auto" if self.affinity_ is None else self.affinity_
-        ranked = Relevance.between(self._targets, self._targets, affinity) if relevance is None else relevance
+        ranked = Relevance.between(targets, targets, affinity) if relevance is None else relevance
         early_stopping = EarlyStopping(X, ranked, learned, held_out, self._validation_metric(), self.n_iter_no_change)
         if relevance is None:  # it chooses the epoch, and is not learned from
             early_stopping.train_relevance = None
@@ -580,71 +611,24 @@ class DeepHasher(BaseHasher):
         """Metric of held-out samples by which early stopping chooses the epoch: the one that is trained, or AP."""
         return "ap"
 
-    def _fit_loop(
-        self,
-        trainer: "Trainer",
-        early_stopping: "EarlyStopping | None",
-        file: "TrainingFile | None",
-        X: Any,
-    ) -> None:
-        """Train epoch by epoch, with callbacks, early stopping and checkpoints."""
-        from skhash.engine.runtime import gather
-
-        targets = self._targets
-        while trainer.n_epochs_done < trainer.schedule.n_epochs:
-            if early_stopping is not None and early_stopping.should_stop(len(self.history_)):
-                break
-            context = self._callback_fit_ctx.subcontext(task_name="epoch")
-            context.call_on_fit_task_begin(estimator=self, X=X, y=targets)
-            entry = {"epoch": trainer.n_epochs_done + 1, "loss": trainer.run_epoch()}
-            if trainer.stage_ended:
-                entry |= self._measure_stage(trainer)
-            weights = trainer.encoder.state_dict()
-            if early_stopping is None or early_stopping.improves(trainer.encoder, entry):
-                self._keep_weights(weights)
-            self.history_.append(entry)
-            self.n_epochs_ = len(self.history_)
-            if file is not None:
-                file.write(trainer, early_stopping)
-            stops = context.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                y=targets,
-                reconstruction_attributes=lambda weights=weights: self._reconstruction_attributes(X, targets, weights),
-            )
-            if any(gather(bool(stops))):
-                break
-        self.n_epochs_ = len(self.history_)
-
     # --- store
 
     def _keep_weights(self, weights: "dict[str, torch.Tensor]") -> None:
         """Set `weights_`, from which the function is made when the hasher becomes usable."""
         self.weights_ = {name: value.detach().cpu().numpy().copy() for name, value in weights.items()}
 
-    def _store_weights(self, weights: "dict[str, torch.Tensor]") -> None:
-        self._keep_weights(weights)
-        self.function_ = self._function()
+    def _store_weights(self, encoder: "Encoder") -> None:
+        self._keep_weights(encoder.state_dict())
+        self.function_ = self._function(encoder)
 
-    def _function(self) -> HashFunction:
-        """Function of `weights_`: layers of arrays for vectors without a network but "mlp", else a network."""
-        from skhash.functions import DenseFunction
-        from skhash.functions.network import NetworkFunction, dense_layers
+    def _function(self, encoder: "Encoder") -> HashFunction:
+        """Function of the trained encoder, whose weights are kept: arrays for vectors, unless a network is given."""
+        from skhash.functions.network import NetworkFunction, dense_function
 
-        encoder = self._trained_encoder()
-        offset = None if encoder.offset is None else encoder._offset_on_cpu(encoder.offset)
-        if self._fixed["backbone"] in (None, "mlp") and len(self.input_shape_) == 1:
-            layers, spread = dense_layers(encoder), encoder.scale.numpy()
-            return DenseFunction(encoder.mean.numpy(), layers, offset=offset, spread=spread)
-        weights = {name: self.weights_[name] for name in encoder.state_dict() if name != "offset"}
-        return NetworkFunction(self.input_shape_, weights, self._fixed["backbone"], offset=offset)
-
-    def _trained_encoder(self) -> Any:
-        """Encoder of `weights_` for hashing, without the smoothing that only training needs."""
-        import torch
-
-        with self._environment():
-            return self._rebuild_encoder(torch.device("cpu")).fold().eval()
+        if self.backbone in (None, "mlp") and len(self.input_shape_) == 1:
+            return dense_function(encoder)
+        weights = {name: value for name, value in self.weights_.items() if name != "offset"}
+        return NetworkFunction(self.input_shape_, weights, self.backbone, offset=encoder.offset_on_cpu())
 
     def _check_stored(self, lengths: dict[str, int]) -> None:
         if missing := set(FIXED) - self._fixed.keys():
