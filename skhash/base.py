@@ -3,8 +3,8 @@
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from inspect import cleandoc, getattr_static
 from numbers import Integral
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, get_tags
@@ -26,13 +27,18 @@ from skhash._compat import (
     n_samples,
     validate_parameter_constraints,
 )
+from skhash._files import check_writable
 from skhash._ids import checked_ids
 from skhash._names import check_columns, in_order_of, names_of
+from skhash._slices import ENCODE_BATCH_SIZE, Source, array_source, is_sliced, iterator_source
 from skhash._threads import one_thread
 from skhash._validation import (
     OPTIONAL,
     Array,
+    are_within,
     as_count,
+    as_count_or_none,
+    check_activations,
     check_kind,
     check_values,
     evenly_spaced,
@@ -44,9 +50,10 @@ from skhash.affinity import Relevance
 from skhash.affinity.targets import as_labels
 from skhash.codes import Codes, threshold
 from skhash.codes.bits import MAX_NBITS
-from skhash.encoding import binarize_and_pack, encode_samples, map_batches, map_samples
+from skhash.codes.codes import are_other
 from skhash.exceptions import DegenerateCodesWarning
 from skhash.functions import HashFunction
+from skhash.persistence.encodings import RecordFile, fingerprint_beside, write_fingerprint
 from skhash.persistence.fingerprint import fingerprint_of, known_fingerprint
 
 N_CHECKED = 1000  # training samples that are encoded for the check if their codes are not stored
@@ -236,7 +243,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             labels = targets if relevance is not None and relevance.classes is not None else None
             if self.database_ is None:
                 checked = evenly_spaced(X.shape[0], N_CHECKED)
-                codes = Codes(map_batches(self, X[checked], binarize_and_pack), self._n_features_out)
+                codes = Codes(self._map(X[checked], self._packed, is_valid=True), self._n_features_out)
                 labels = labels if labels is None else labels[checked]
             else:
                 codes = self.database_.codes
@@ -257,10 +264,6 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
 
         `relevance` is None for a method that does not learn from it.
         """
-
-    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
-        """Outputs of a method of `function_` for validated samples."""
-        return getattr(self.function_, method)(X)  # type: ignore[no-any-return]
 
     def _check_options(self) -> None:
         """Raise ValueError for parameters that do not fit each other or the samples."""
@@ -301,7 +304,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool(((hasher.project(X) >= 0) == hasher.transform(X)).all())
         True
         """
-        return map_samples(self, X, lambda activations: activations)
+        return self._map(X, self._activations)
 
     def project_queries(self, X: Any) -> npt.NDArray[np.floating]:
         """Real queries, which are compared with codes by their inner product with the signs of the bits.
@@ -326,7 +329,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> bool((hasher.project_queries(X) == hasher.project(X)).all())
         True
         """
-        return map_samples(self, X, lambda queries: queries, "queries")
+        return self._map(X, self._real_queries)
 
     def transform(self, X: Any) -> npt.NDArray[np.uint8]:
         """Bits of samples.
@@ -356,7 +359,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(16, random_state=0).fit(X).transform(X[:5]).shape
         (5, 16)
         """
-        return map_samples(self, X, threshold)
+        return self._map(X, lambda samples: threshold(self._activations(samples)))
 
     def encode(
         self,
@@ -410,7 +413,41 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         >>> ITQHasher(12, random_state=0).fit(X).encode(X[:5]).shape  # 12 bits take 2 bytes
         (5, 2)
         """
-        return encode_samples(self, X, out, batch_size, progress, overwrite)
+        batch_size = as_count_or_none(batch_size, "batch_size")
+        if progress is not None and not callable(progress):
+            raise TypeError(f"`progress` must be None or callable. Got {type(progress).__name__} instead.")
+        if out is None and batch_size is None and progress is None and not isinstance(X, Iterator):
+            return self._map(X, self._packed)
+        check_is_fitted(self)
+        width, size = -(-self._n_features_out // 8), int(batch_size or ENCODE_BATCH_SIZE)
+        if isinstance(out, str | os.PathLike):
+            path = os.path.expanduser(out)
+            self._check_path(path, X, overwrite)
+            show = None if progress is None else lambda n_done, n, _: progress(n_done, n)
+            with closing(self._write_records(self._source(X), self._packed, width, path, size, show)) as file:
+                write_fingerprint(path, self.fingerprint_)  # before: a kill leaves an unfinished part, which goes on
+                file.finish()
+            return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+        source, parts, n_done = self._source(X), [], 0
+        if out is not None:
+            _check_out(out, source.n, width)
+        with closing(self._slices(source, size)) as slices:
+            for samples in slices:
+                codes = self._packed(samples)
+                if out is None:
+                    parts.append(codes)
+                elif n_done + len(codes) > len(out):
+                    raise ValueError(_wrong_length(len(out), f"more than {len(out):,}"))
+                else:
+                    out[n_done : n_done + len(codes)] = codes
+                n_done += len(codes)
+                if progress is not None:
+                    progress(n_done, source.n)
+        if out is None:
+            return np.concatenate(parts)
+        if n_done < len(out):
+            raise ValueError(_wrong_length(len(out), f"{n_done:,}"))
+        return out
 
     def codes(self, X: Any, *, ids: npt.ArrayLike | None = None) -> Codes:
         """Codes of samples with what belongs to them, for an index, a store or a file.
@@ -601,6 +638,113 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         tags.input_tags.sparse = self._takes_sparse
         return tags
 
+    # --- hash, slice by slice
+
+    def _computing(self) -> Any:
+        """What computes activations and real queries: `function_`, or its twin on the device of a hasher with one."""
+        return self.function_
+
+    def _activations(self, X: Any) -> npt.NDArray[np.floating]:
+        """Activations of checked samples."""
+        return check_activations(self._computing().activations(X), self)
+
+    def _real_queries(self, X: Any) -> npt.NDArray[np.floating]:
+        """Real queries of checked samples."""
+        return check_activations(self._computing().queries(X), self)
+
+    def _packed(self, X: Any) -> npt.NDArray[np.uint8]:
+        """Packed codes of checked samples."""
+        bits = threshold(self._activations(X))
+        if bits.shape[1] % 8 == 0:  # whole bytes: several times as fast as with axis=1
+            return np.packbits(bits).reshape(len(bits), bits.shape[1] // 8)
+        return np.packbits(bits, axis=1)
+
+    def _map(self, X: Any, function: Callable[[Any], npt.NDArray[Any]], is_valid: bool = False) -> npt.NDArray[Any]:
+        """Concatenate a function of checked samples over slices, one of which at a time is converted."""
+        shape = getattr(X, "shape", ()) or (0,)  # a list is converted as a whole
+        if not is_valid and not (shape[0] > ENCODE_BATCH_SIZE and is_sliced(X)):
+            X, is_valid = self._validate_samples(X), True
+        is_small = is_valid and type(X) is np.ndarray and len(X) <= ENCODE_BATCH_SIZE
+        if is_small and not self.function_.uses_threads(len(X)):  # whose limits would take longer than a few samples
+            return function(X)
+        with closing(self._slices(array_source(X, is_valid), ENCODE_BATCH_SIZE)) as slices:
+            return np.concatenate([function(samples) for samples in slices])
+
+    def _slices(self, source: Source, size: int) -> Generator[Any, None, None]:
+        """Checked samples, slice by slice; until the generator is closed, threads and torch are set for hashing."""
+        known = None  # type of slices that need no conversion
+        with self._environment(), closing(source.read(size)) as slices:
+            for samples in slices:
+                kind = type(samples), samples.dtype, samples.shape[1:]
+                if source.is_valid or (kind == known and are_within(samples)):
+                    yield samples
+                    continue
+                X = self._validate_samples(samples)
+                known = kind if type(X) is type(samples) is np.ndarray and X.dtype == samples.dtype else None
+                yield X
+
+    def _source(self, X: Any) -> Source:
+        """Source of samples of any kind, for `encode`."""
+        if isinstance(X, Iterator):
+            return iterator_source(X, self._validate_samples if hasattr(self, "feature_names_in_") else None)
+        if is_sliced(X) and X.shape[0]:
+            return array_source(X)
+        X = self._validate_samples(X)
+        # slices of a data frame have no names, which a second validation would miss; a Dataset is not read yet
+        return array_source(X, is_valid=isinstance(X, np.ndarray) or sparse.issparse(X))
+
+    def _check_path(self, path: str, X: Any, overwrite: bool) -> None:
+        """Raise ValueError for a path that codes of X must not be written to."""
+        if not path.endswith(".npy"):
+            raise ValueError(f"`out` must be a path that ends with .npy, or an array. Got {path} instead.")
+        mapped = X.filename if isinstance(X, np.memmap) else None
+        if mapped is not None and os.path.realpath(path) == os.path.realpath(mapped):
+            raise ValueError(f"`out` must not be the file of X, which would be lost. Got {path}.")
+        maker = None if overwrite else fingerprint_beside(path)
+        if are_other(maker, self.fingerprint_):
+            raise ValueError(
+                f"`out` must not be a file with the codes of another hasher. Got {path} with those of one with the "
+                f"fingerprint {maker}, and this hasher has {self.fingerprint_}. Choose another file, or pass "
+                "overwrite=True."
+            )
+
+    def _write_records(
+        self,
+        source: Source,
+        function: Callable[[Any], npt.NDArray[np.uint8]],
+        width: int,
+        path: Any,
+        size: int,
+        progress: Callable[[int, int | None, int], object] | None,
+    ) -> RecordFile:
+        """File of the records of all samples, by a function of checked ones, that is to be finished.
+
+        `progress` also takes the number of records that an earlier run has written.
+        """
+        check_writable(path)
+        file = None
+        try:
+            with closing(self._slices(source, size)) as slices:
+                for samples in slices:
+                    n = samples.shape[0]
+                    if file is None:  # wrong samples leave nothing behind
+                        about = f"{source.n} {samples.shape[1:]} {samples.dtype}"
+                        identity = {"hasher": self.fingerprint_, "number-or-type-of-samples": about}
+                        file = RecordFile(path, width, size, identity)
+                        if progress is not None and file.n_finished:
+                            progress(file.n_finished, source.n, file.n_finished)
+                    file.add(function(samples) if file.needs(n) else None, n)
+                    if progress is not None and file.n_records > file.n_finished:
+                        progress(file.n_records, source.n, file.n_finished)
+        except BaseException:
+            if file is not None:
+                file.close()
+            raise
+        assert file is not None  # a source without samples is an error
+        return file
+
+    # --- validate
+
     def _validate_samples(self, X: Any) -> Any:
         if is_plain(X, self):
             return X
@@ -658,7 +802,7 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         """Store the codes and targets of the training samples, the database of `score`."""
         self.database_ = None
         if self.store_database:
-            rows = map_batches(self, X, binarize_and_pack)
+            rows = self._map(X, self._packed, is_valid=True)
             self.database_ = Database(Codes(rows, self._n_features_out), targets)
 
     def _set_database(self, codes: npt.NDArray[np.uint8], y: Any = None, factors: Any = None) -> None:
@@ -703,6 +847,23 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
                 delattr(self, name)
             self.__dict__.update(before)
             raise
+
+
+def _check_out(out: Any, n: int | None, width: int) -> None:
+    """Raise ValueError unless an array takes the codes."""
+    fits = isinstance(out, np.ndarray) and out.dtype == np.uint8 and out.ndim == 2 and out.shape[1] == width
+    if not fits or (n is not None and len(out) != n) or not out.flags.writeable:
+        given = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+        if fits and not out.flags.writeable:
+            given += " that is read-only"
+        raise ValueError(
+            f"`out` must be None, a path that ends with .npy, or a uint8 array of shape ({n or 'n_samples'}, {width}). "
+            f"Got {given} instead."
+        )
+
+
+def _wrong_length(n_out: int, given: str) -> str:
+    return f"`out` must have one entry per sample. Got {n_out:,} entries for {given} samples."
 
 
 def _describe_degenerate(codes: Codes, n_samples: int) -> str | None:

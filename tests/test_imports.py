@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 #: modules that all rooms may import, and that import each other alone; their underscore keeps them from users
 GROUND = {"registry", "exceptions", "_compat", "_compiler", "_files", "_ids", "_libraries", "_progress", "_threads"}
-GROUND |= {"_names", "_validation"}
+GROUND |= {"_names", "_slices", "_validation"}
 #: each room to the rooms that it may import beside GROUND; None: all that stand above it in this list
 ROOMS: dict[str, set[str] | None] = {
     "codes": set(),
@@ -26,7 +26,6 @@ ROOMS: dict[str, set[str] | None] = {
     "affinity": {"codes"},
     "metrics": {"codes", "unwrap", "affinity"},
     "persistence": {"codes", "unwrap", "functions", "affinity"},
-    "encoding": None,
     "base": None,
     "engine": set(),
     "functions.network": {"codes", "functions", "engine"},

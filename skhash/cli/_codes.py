@@ -18,6 +18,7 @@ from skhash._files import check_writable, write_atomically
 from skhash._ids import as_plain, checked_ids, is_text
 from skhash._libraries import library
 from skhash._progress import progress
+from skhash._slices import ENCODE_BATCH_SIZE, Source
 from skhash.cli._pictures import load_model, open_for
 from skhash.cli._samples import (
     IDS_ARE_PATHS,
@@ -33,7 +34,6 @@ from skhash.cli._samples import (
 from skhash.codes import Codes
 from skhash.codes.codes import are_other, check_same_nbits
 from skhash.datasets.kinds import kind_of
-from skhash.encoding import ENCODE_BATCH_SIZE, Converter, Source, into_file
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import read_notes, save_with_notes
@@ -61,7 +61,11 @@ def encode(options: argparse.Namespace) -> int:
     ids = None if samples.ids is None else as_plain(samples.ids, options.out)
 
     def batches(size: int) -> Iterator[Any]:
-        return (hasher_input(model, batch) for batch in samples.batches(size))
+        for batch in samples.batches(size):
+            given = hasher_input(model, batch)
+            with errors_of(options.data):
+                checked = hasher._validate_samples(given)
+            yield checked
 
     maker = None if options.fresh else fingerprint_of_codes(options.out)
     if are_other(maker, hasher.fingerprint_):
@@ -70,15 +74,22 @@ def encode(options: argparse.Namespace) -> int:
             f"fingerprint {maker}, and {options.model} has {hasher.fingerprint_}. Choose another file, or replace it "
             "with --fresh."
         )
+
+    def record(samples: Any) -> npt.NDArray[np.uint8]:
+        """Codes of checked samples, followed by factors if the hasher has any."""
+        with errors_of(options.data):
+            codes = hasher._packed(samples)
+            return codes if width == n_bytes else np.hstack([codes, hasher._factors(samples).view(np.uint8)])
+
     with errors_of(options.data):
         hasher.encode(next(batches(1)))  # a wrong number of features is an error before any work
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
-    function, width = _record_of(hasher, n_bytes, options.data)
-    source, size = Source(samples.n, batches), ENCODE_BATCH_SIZE
+    width = n_bytes + 8 * getattr(hasher, "factors", False)
+    source = Source(samples.n, batches, is_valid=True)
     with progress(f"Encoding {options.data}", samples.n) as show:
-        records = into_file(
-            *(hasher, source, function, width, options.out, size), lambda n_done, _, n_before: show(n_done, n_before)
+        records = hasher._write_records(
+            *(source, record, width, options.out, ENCODE_BATCH_SIZE), lambda n_done, _, n_before: show(n_done, n_before)
         )
     with closing(records):
         content = records.records()
@@ -111,20 +122,6 @@ def _trained(samples: Samples, model: str) -> npt.NDArray[np.bool_] | None:
     """Whether the hasher in a file has learned from each picture; None if it is not known."""
     trained_on = None if samples.keys is None else read_notes(model).get(TRAINED_ON)
     return None if trained_on is None or samples.keys is None else np.isin(samples.keys(), trained_on)
-
-
-def _record_of(hasher: Any, n_bytes: int, name: str) -> tuple[Callable[[Any], npt.NDArray[np.uint8]], int]:
-    """Function that turns samples into codes, followed by factors if the hasher has any, and bytes of a record."""
-    convert, has_factors = Converter(hasher), getattr(hasher, "factors", False)
-
-    def record(samples: Any) -> npt.NDArray[np.uint8]:
-        with errors_of(name):
-            codes = convert.codes(samples)
-            if not has_factors:
-                return codes
-            return np.hstack([codes, np.ascontiguousarray(hasher.encode_factors(samples)).view(np.uint8)])
-
-    return record, n_bytes + 8 * has_factors
 
 
 def _write_codes(path: str, arrays: dict[str, npt.NDArray[Any]]) -> None:

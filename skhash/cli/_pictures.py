@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.pipeline import make_pipeline
 
 from skhash._libraries import check_installed
+from skhash._slices import array_source
 from skhash._threads import one_thread
 from skhash.affinity.targets import as_targets
 from skhash.cli._options import own_classes
@@ -32,7 +33,6 @@ from skhash.datasets.images import without_broken
 from skhash.datasets.kinds import kind_of
 from skhash.datasets.protocols import check_protocol
 from skhash.datasets.splitting import draw
-from skhash.encoding import array_source
 from skhash.persistence import load, save, save_with_notes
 from skhash.persistence.format import read_header
 from skhash.unwrap import find_hasher, first_step

@@ -17,6 +17,7 @@ from skhash._files import write_atomically
 from skhash._ids import as_ids
 from skhash._names import in_order_of
 from skhash._progress import progress
+from skhash._slices import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.codes import Codes
 from skhash.datasets.kinds import kind_of
 from skhash.datasets.loading import ALIASES, fetch, find_file
@@ -35,7 +36,6 @@ from skhash.datasets.tables import (
     read_table,
     targets_of,
 )
-from skhash.encoding import ENCODE_BATCH_SIZE, array_source, iterator_source
 from skhash.exceptions import InvalidFileError
 from skhash.persistence import read_notes
 from skhash.persistence.indexes import codes_of_index

@@ -4,7 +4,8 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,7 +21,7 @@ from skhash.engine.backbones import HIDDEN
 from skhash.engine.data import batch_tensor
 from skhash.engine.layers import Smoothing
 from skhash.engine.networks import is_network, without_weights
-from skhash.engine.runtime import full_precision, seeded
+from skhash.engine.runtime import full_precision, own_settings, seeded
 from skhash.functions.function import check_names
 from skhash.functions.linear import DenseFunction, as_layer, to_unit_norm
 
@@ -246,16 +247,27 @@ def _check_weights(weights: Mapping[str, npt.NDArray[Any]], shape: tuple[int, ..
 # --- functions of arrays on a device
 
 
-def run_on(device: torch.device, function: Any, method: str, X: Any) -> npt.NDArray[Any]:
-    """Outputs of a method of a function for checked samples, computed on a device."""
+class OnDevice(NamedTuple):
+    """What computes activations and real queries of a function on a device, for arrays of numpy."""
+
+    activations: Callable[[Any], npt.NDArray[Any]]
+    queries: Callable[[Any], npt.NDArray[Any]]
+
+
+def on_device(function: Any, device: torch.device) -> OnDevice:
+    """The activations and real queries of a function, computed on a device."""
     if isinstance(function, NetworkFunction):
-        return getattr(function, method)(X, device)  # type: ignore[no-any-return]
+        return OnDevice(partial(function.activations, device=device), partial(function.queries, device=device))
     moved = _MODULES.setdefault(function, {})
     if str(device) not in moved:
         moved[str(device)] = function.converted(lambda array: torch.tensor(array, device=device))
-    with full_precision(device), torch.no_grad():
-        outputs: torch.Tensor = getattr(moved[str(device)], method)(torch.tensor(X, device=device))
-        return outputs.cpu().numpy()
+
+    def compute(method: Callable[[torch.Tensor], torch.Tensor], X: Any) -> npt.NDArray[Any]:
+        with own_settings(), full_precision(device), torch.no_grad():
+            return method(torch.tensor(X, device=device)).cpu().numpy()
+
+    twin = moved[str(device)]
+    return OnDevice(partial(compute, twin.activations), partial(compute, twin.queries))
 
 
 @torch.no_grad()

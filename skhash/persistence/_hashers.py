@@ -248,7 +248,7 @@ def _check_activations(hasher: Any) -> None:
     is_vector = len(getattr(hasher, "input_shape_", (0,))) == 1
     if is_vector and "n_features_in_" in vars(hasher) and isinstance(getattr(hasher, "backbone", None), str | None):
         with np.errstate(all="ignore"), hasher._environment():
-            activations = hasher._run(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
+            activations = hasher.function_.activations(np.zeros((1, hasher.n_features_in_), hasher._dtypes[0]))
         nbits = hasher._n_features_out
         Array("1 nbits").check("project", activations[:, :nbits], {"nbits": nbits})
 

@@ -21,11 +21,10 @@ from scipy.special import stdtr, stdtrit
 from sklearn.utils import check_random_state, gen_batches
 
 from skhash._ids import as_ids
-from skhash._validation import Array, evenly_spaced
+from skhash._validation import Array, check_activations, evenly_spaced
 from skhash.codes import threshold, unpack
 from skhash.codes.codes import Codes, check_packed
 from skhash.codes.queries import terms_of_items
-from skhash.encoding import binarize_and_pack, map_batches
 
 N_CODES = 4096  # largest number of codes that a fit keeps
 N_ITEMS = 200  # largest number of items that a query ranks
@@ -102,7 +101,7 @@ def reference_of(hasher: Any, X: Any, held_out: npt.NDArray[np.int64]) -> dict[s
     held_out = np.random.default_rng(0).permutation(held_out)  # near samples may be neighbors in X
     samples, n_items = X[held_out], min(N_ITEMS, len(held_out) - 1)
     return {
-        "codes": map_batches(hasher, X[evenly_spaced(len(X), N_CODES)], binarize_and_pack),
+        "codes": hasher._map(X[evenly_spaced(len(X), N_CODES)], hasher._packed, is_valid=True),
         "errors": _errors(hasher, samples).astype(np.float32),
         "recalls": _recalls(hasher, samples, n_items).astype(np.float32),
         "n_items": n_items,
@@ -146,7 +145,7 @@ def compare(hasher: Any, X: Any, groups: Any, tolerance: float | None, random_st
     samples = X[chosen]
     errors, old_errors = _errors(hasher, samples), reference["errors"].astype(np.float64)
     is_content = getattr(hasher.function_, "digits", np.zeros(nbits))[:nbits] == 0
-    codes = map_batches(hasher, samples, binarize_and_pack)
+    codes = hasher._map(samples, hasher._packed, is_valid=True)
     bits, old_bits = (unpack(part, nbits)[:, is_content] for part in (codes, reference["codes"]))
     error_pvalue, shift_pvalue = _holm(_error_pvalue(errors, old_errors), _shift_pvalue(bits, old_bits, rng))
     recall = old_recall = interval = None
@@ -228,7 +227,8 @@ def _holm(first: float, second: float) -> tuple[float, float]:
 
 def _errors(hasher: Any, X: Any) -> npt.NDArray[np.float64]:
     """Relative errors of reconstruction of validated samples."""
-    return map_batches(hasher, X, lambda errors: errors[:, 0].astype(np.float64), "errors")
+    errors = hasher._map(X, lambda samples: check_activations(hasher.function_.errors(samples), hasher), is_valid=True)
+    return np.asarray(errors[:, 0], np.float64)
 
 
 def _recalls(hasher: Any, X: Any, n_items: int) -> npt.NDArray[np.float64]:
@@ -262,12 +262,12 @@ def _similarity_terms(hasher: Any, X: Any) -> tuple[Any, Any, Any]:
 
 def _score_terms(hasher: Any, X: Any) -> tuple[Any, Any, Any]:
     """Queries, vectors and offsets of the scores of samples."""
-    signs = map_batches(hasher, X, lambda values: 2.0 * threshold(values) - 1)
+    signs = hasher._map(X, lambda samples: 2.0 * threshold(hasher._activations(samples)) - 1, is_valid=True)
     if not hasher.factors:
-        queries = map_batches(hasher, X, lambda values: values, "queries")
+        queries = hasher._map(X, hasher._real_queries, is_valid=True)
         return queries.astype(np.float64), signs, np.zeros(len(signs))
     with hasher._environment():
         queries, _ = hasher.function_.estimates(X[:], hasher.metric)
-    factors = map_batches(hasher, X, lambda values: values, "factors")
+    factors = hasher._map(X, hasher._factors, is_valid=True)
     slopes, offsets = terms_of_items(factors, hasher.metric)
     return queries.astype(np.float64), slopes[:, None] * signs, offsets

@@ -43,6 +43,7 @@ from skhash._validation import (
     Array,
     VectorMetric,
     as_count,
+    check_activations,
     check_prefixes,
     check_resume,
     evenly_spaced,
@@ -51,7 +52,6 @@ from skhash._validation import (
 )
 from skhash.base import BaseHasher, InterruptedFit
 from skhash.codes import Codes
-from skhash.encoding import map_batches
 from skhash.functions import HashFunction
 from skhash.functions.linear import as_layer
 from skhash.hashers.deep import DeepHasher
@@ -385,7 +385,13 @@ class EmbeddingHasher(BaseHasher):
         [1, 2, 3]
         """
         from skhash.engine.runtime import own_settings, seeded
-        from skhash.hashers.deep.checkpoints import capture_state, check_same_training, check_unchanged, restore_state
+        from skhash.hashers.deep.checkpoints import (
+            capture_state,
+            check_same_training,
+            check_unchanged,
+            draw_seed,
+            restore_state,
+        )
 
         with self._restored_on_failure():
             is_first = not hasattr(self, "weights_")
@@ -405,7 +411,7 @@ class EmbeddingHasher(BaseHasher):
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
-            rng, seed = self._draw_seed(check_random_state(self.random_state))
+            rng, seed = draw_seed(self, check_random_state(self.random_state))
             with self._environment(), own_settings(), seeded(seed, device, self.deterministic):
                 encoder = self._new_encoder(self.__dict__.get("weights_"))
                 if is_first:
@@ -464,7 +470,7 @@ class EmbeddingHasher(BaseHasher):
         >>> bool(np.isclose(score * norm**2 / product, norm**2, rtol=0.1))
         True
         """
-        return self._factors(self._validate_samples(X))
+        return self._map(X, self._factors)
 
     def drift(self, X: Any, *, groups: Any = None, tolerance: float | None = 0.0, random_state: Any = 0) -> Drift:
         """Whether new samples still look like those of the fit.
@@ -549,19 +555,19 @@ class EmbeddingHasher(BaseHasher):
             options["dtype"] = [np.float32, np.float64]
         return super()._check_input(X, **options)
 
-    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
-        searches = method == "activations" and isinstance(self.function_, ReconstructionFunction)
-        if searches or method in ("factors", "errors") or is_cpu(self.device):
-            return super()._run(X, method)
-        from skhash.engine.runtime import own_settings
-        from skhash.functions.network import run_on
+    def _computing(self) -> Any:
+        if is_cpu(self.device):
+            return self.function_
+        from skhash.functions.network import on_device
 
-        with own_settings():
-            return run_on(resolve_device(self.device), self.function_, method, X)
+        twin = on_device(self.function_, resolve_device(self.device))
+        if isinstance(self.function_, ReconstructionFunction):  # compiled kernels search for the codes of items
+            return twin._replace(activations=self.function_.activations)
+        return twin
 
     def _factors(self, X: Any) -> npt.NDArray[np.float32]:
-        """Factors of validated samples."""
-        return map_batches(self, X, lambda factors: factors, "factors")
+        """Factors of checked samples."""
+        return check_activations(cast("Any", self.function_).factors(X), self)
 
     def _completed(self, codes: Codes, X: Any) -> Codes:
         return replace(codes, factors=self.encode_factors(X)) if self.factors else codes
@@ -569,7 +575,7 @@ class EmbeddingHasher(BaseHasher):
     def _store_database(self, X: Any, targets: Any) -> None:
         super()._store_database(X, targets)
         if self.factors and self.database_ is not None:
-            codes = replace(self.database_.codes, factors=self._factors(X))
+            codes = replace(self.database_.codes, factors=self._map(X, self._factors, is_valid=True))
             self.database_ = replace(self.database_, codes=codes)
 
     def _queries_for_factors(self, X: Any) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.float64]]:
@@ -626,17 +632,11 @@ class EmbeddingHasher(BaseHasher):
     # --- learn
 
     def _learn(
-        self,
-        X: Any,
-        relevance: Any,
-        rng: np.random.RandomState,
-        targets: Any = None,
-        resume: bool = False,
-        queries: Any = None,
+        self, X: Any, relevance: Any, rng: Any, targets: Any = None, resume: bool = False, queries: Any = None
     ) -> HashFunction:
         from skhash.engine.data import StackedArrays
         from skhash.engine.runtime import own_settings, seeded
-        from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training
+        from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training, draw_seed
         from skhash.vectors.queries import N_MAX_QUERIES, HeldOutQueries, ItemTerms, choose_queries, train
 
         self.__dict__.pop("_reference", None)
@@ -645,8 +645,8 @@ class EmbeddingHasher(BaseHasher):
         queries = None if queries is None else check_queries(queries, self.n_features_in_, names, least=2)
         check_same_training(self, X, targets, queries)
         device = resolve_device(self.device)
-        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume, queries)
-        rng, seed = self._draw_seed(rng, file)
+        file = TrainingFile(self, X, targets, resume, queries)
+        rng, seed = draw_seed(self, rng, file)
         order = np.random.default_rng(seed)
 
         # hold out queries: samples, and half of the queries of the users
@@ -663,7 +663,7 @@ class EmbeddingHasher(BaseHasher):
             encoder = self._new_encoder().to(device)
             encoder.set_statistics(X)
             self._warn_of_far_features(encoder)
-            if file is None or file.state is None:
+            if file.state is None:
                 self._learn_codes(encoder, X, held_out, rng, order)
 
             # train the map of the queries, and that of the items if these are its signs
@@ -672,8 +672,7 @@ class EmbeddingHasher(BaseHasher):
             trainer = self._new_trainer(encoder, objective, samples, order, device)
             self.history_ = []
             self.__dict__.pop("_stream", None)
-            if file is not None:
-                file.restore(trainer, held_out)
+            file.restore(trainer, held_out)
             if encoder.codes is not None:
                 objective.items = encoder.item_terms(X)
                 if held_out is not None:
@@ -691,16 +690,6 @@ class EmbeddingHasher(BaseHasher):
         if held_out is not None and self._may_reconstruct() and len(held_out.indices) > 1:  # else they took part
             self._reference = reference_of(self, X, held_out.indices)
         return self.function_
-
-    def _draw_seed(
-        self, rng: np.random.RandomState, file: "TrainingFile | None" = None
-    ) -> tuple[np.random.RandomState, int]:
-        """Generator of the initial map, and the seed of all other draws, both from `random_state`."""
-        from skhash.engine.runtime import from_first
-
-        seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
-        seed = seed if file is None else file.begin(seed)
-        return rng if self.random_state is not None else np.random.RandomState(seed), seed
 
     def _new_encoder(self, weights: dict[str, npt.NDArray[Any]] | None = None) -> "QueryEncoder":
         """Encoder with random weights, or with given ones."""
@@ -755,7 +744,7 @@ class EmbeddingHasher(BaseHasher):
             )
 
     def _callbacks(
-        self, trainer: "Trainer", held_out: "HeldOutQueries | None", file: "TrainingFile | None", X: Any, targets: Any
+        self, trainer: "Trainer", held_out: "HeldOutQueries | None", file: "TrainingFile", X: Any, targets: Any
     ) -> tuple[Callable[[], None], Callable[[dict[str, Any]], bool]]:
         """What is called before each epoch, and with its entry of the history after it; true stops the training."""
         from skhash.engine.runtime import gather
@@ -770,8 +759,7 @@ class EmbeddingHasher(BaseHasher):
         def end(entry: dict[str, Any]) -> bool:
             self.history_.append(entry)
             self.n_epochs_ = len(self.history_)
-            if file is not None:
-                file.write(trainer, held_out)
+            file.write(trainer, held_out)
             weights = trainer.encoder.state_dict()
             stops = context.call_on_fit_task_end(
                 estimator=self,

@@ -14,9 +14,9 @@ from sklearn.utils import gen_batches
 from torch import nn
 from torch.nn.functional import linear
 
+from skhash._slices import ENCODE_BATCH_SIZE
 from skhash._validation import VectorMetric, evenly_spaced
 from skhash.codes.queries import terms_of_items
-from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.engine import Encoder, Objective, Trainer
 from skhash.engine.data import ArraySubset, unit_of
 from skhash.engine.early_stopping import BestEpoch

@@ -50,7 +50,7 @@ def test_each_sample_is_encoded_once(data, monkeypatch):
     encoded = []
     hasher = make_hasher("lsh", 8, 0, "auto")
     monkeypatch.setattr(
-        type(hasher), "_run", lambda self, X, method: encoded.append(len(X)) or self.function_.activations(X)
+        type(hasher), "_activations", lambda self, X: encoded.append(len(X)) or self.function_.activations(X)
     )
     evaluate_hasher(hasher, data, details=True)
     assert encoded.pop(0) == 1000  # fit looks whether bits are constant

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from skhash import EmbeddingHasher, NSHHasher, OrthoHashHasher, TALRHasher
 from skhash.engine import Encoder
 from skhash.functions import DenseFunction, HashFunction
-from skhash.functions.network import NetworkFunction, run_on
+from skhash.functions.network import NetworkFunction, on_device
 from skhash.vectors.codes import QueryFunction, ReconstructionFunction
 
 pytestmark = pytest.mark.filterwarnings("ignore::skhash.exceptions.DegenerateCodesWarning")
@@ -95,7 +95,7 @@ class TestKinds:
         for method in ("activations", "queries"):
             if (KINDS[name][2], method) != (ReconstructionFunction, "activations"):  # whose search runs on the CPU
                 expected = getattr(hasher.function_, method)(samples)
-                found = run_on(torch.device("cpu"), hasher.function_, method, samples)
+                found = getattr(on_device(hasher.function_, torch.device("cpu")), method)(samples)
                 np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
 

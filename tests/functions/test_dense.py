@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, NSHHasher, TALRHasher
 from skhash.engine import Encoder
 from skhash.functions.linear import N_MAX_INPUTS
-from skhash.functions.network import dense_function, run_on
+from skhash.functions.network import dense_function, on_device
 from skhash.neighbors import HammingNeighbors
 
 X, y = load_digits(return_X_y=True)
@@ -83,7 +83,7 @@ def test_few_real_queries_are_those_of_torch(offset, options, monkeypatch):
     with monkeypatch.context() as patch:
         patch.delattr(torch, "set_num_threads")  # not needed
         queries, distances = search.hasher_.project_queries(X[:2] + offset), search.kneighbors(X[:2] + offset)[0]
-    of_torch = run_on(torch.device("cpu"), search.hasher_.function_, "queries", X[:2] + offset)
+    of_torch = on_device(search.hasher_.function_, torch.device("cpu")).queries(X[:2] + offset)
     assert queries.dtype == of_torch.dtype == np.float32
     assert_allclose(queries, of_torch, atol=2e-6 * np.abs(of_torch).max())
     many = search.kneighbors(np.tile(X[:2] + offset, (3000, 1)))[0][:2]

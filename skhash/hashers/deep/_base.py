@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from skhash.engine import Encoder, Objective, Trainer
     from skhash.hashers.deep._early_stopping import EarlyStopping
-    from skhash.hashers.deep.checkpoints import TrainingFile
 
 SMOOTHING = 0.4  # of tags, chosen by experiments/smoothing.py
 #: backbones that use a dropout; other networks have their own
@@ -255,7 +254,13 @@ class DeepHasher(BaseHasher):
         [1, 2, 3]
         """
         from skhash.engine.runtime import seeded
-        from skhash.hashers.deep.checkpoints import capture_state, check_same_training, check_unchanged, restore_state
+        from skhash.hashers.deep.checkpoints import (
+            capture_state,
+            check_same_training,
+            check_unchanged,
+            draw_seed,
+            restore_state,
+        )
 
         with self._restored_on_failure():
             is_first = not hasattr(self, "weights_")
@@ -281,7 +286,7 @@ class DeepHasher(BaseHasher):
             self.settings_ = self._with_given_values(self.settings_)
             check_same_training(self, X, targets)
             device = resolve_device(self.device)
-            rng, seed = self._draw_seed(check_random_state(self.random_state))
+            rng, seed = draw_seed(self, check_random_state(self.random_state))
             with self._environment(), seeded(seed, device, self.deterministic):
                 encoder = self._build_encoder(X, rng) if is_first else self._rebuild_encoder(device)
                 order = np.random.default_rng(seed)
@@ -439,16 +444,6 @@ class DeepHasher(BaseHasher):
     def _n_tasks(self) -> int:
         return int(self.settings_["n_epochs"])
 
-    def _draw_seed(
-        self, rng: np.random.RandomState, file: "TrainingFile | None" = None
-    ) -> tuple[np.random.RandomState, int]:
-        """Generator of the initial weights, and the seed of all other draws, both from `random_state`."""
-        from skhash.engine.runtime import from_first
-
-        seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
-        seed = seed if file is None else file.begin(seed)
-        return rng if self.random_state is not None else np.random.RandomState(seed), seed
-
     # --- build
 
     def _build_encoder(self, X: Any, rng: np.random.RandomState) -> "Encoder":
@@ -528,22 +523,17 @@ class DeepHasher(BaseHasher):
     # --- train
 
     def _learn(
-        self,
-        X: Any,
-        relevance: Relevance | None,
-        rng: np.random.RandomState,
-        targets: Any = None,
-        resume: bool = False,
+        self, X: Any, relevance: Relevance | None, rng: np.random.RandomState, targets: Any = None, resume: bool = False
     ) -> HashFunction:
         """Function of an encoder that is trained epoch by epoch, with callbacks, early stopping and checkpoints."""
         from skhash.engine.runtime import gather, seeded
-        from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training
+        from skhash.hashers.deep.checkpoints import TrainingFile, check_same_training, draw_seed
 
         check_same_training(self, X, targets)
         was_fitted = hasattr(self, "weights_") and not resume
         device = resolve_device(self.device)
-        file = None if self.checkpoint is None else TrainingFile(self, X, targets, resume)
-        rng, seed = self._draw_seed(rng, file)
+        file = TrainingFile(self, X, targets, resume)
+        rng, seed = draw_seed(self, rng, file)
         order = np.random.default_rng(seed)
         learned, early_stopping, interrupt = X, None, None
         if relevance is not None:
@@ -556,8 +546,7 @@ class DeepHasher(BaseHasher):
             trainer = self._build_trainer(encoder, learned, relevance, order, device)
             self.history_ = []
             self.__dict__.pop("_stream", None)
-            if file is not None:
-                file.restore(trainer, early_stopping)
+            file.restore(trainer, early_stopping)
             self.n_epochs_ = len(self.history_)
             try:
                 while trainer.n_epochs_done < trainer.schedule.n_epochs:
@@ -572,8 +561,7 @@ class DeepHasher(BaseHasher):
                         self._keep_weights(encoder.state_dict())
                     self.history_.append(entry)
                     self.n_epochs_ = len(self.history_)
-                    if file is not None:
-                        file.write(trainer, early_stopping)
+                    file.write(trainer, early_stopping)
                     snapshot = partial(self._reconstruction_attributes, X, targets, encoder)
                     stops = context.call_on_fit_task_end(
                         estimator=self, X=X, y=targets, reconstruction_attributes=snapshot
@@ -648,15 +636,12 @@ class DeepHasher(BaseHasher):
 
     # --- hash
 
-    def _run(self, X: Any, method: str = "activations") -> npt.NDArray[np.floating]:
-        """Outputs of a method of `function_` for checked samples, on the device of the hasher."""
-        if isinstance(self.function_, ArrayFunction):
-            X = X[:]  # reads a Dataset
-            if is_cpu(self.device):
-                return super()._run(X, method)
-        from skhash.functions.network import run_on
+    def _computing(self) -> Any:
+        if isinstance(self.function_, ArrayFunction) and is_cpu(self.device):  # without torch
+            return self.function_
+        from skhash.functions.network import on_device
 
-        return run_on(resolve_device(self.device), self.function_, method, X)
+        return on_device(self.function_, resolve_device(self.device))
 
     @contextmanager
     def _environment(self) -> Iterator[None]:

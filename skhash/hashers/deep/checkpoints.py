@@ -12,7 +12,7 @@ from skhash._validation import evenly_spaced, qualified_name
 from skhash.engine import Trainer
 from skhash.engine.data import DatasetArray
 from skhash.engine.early_stopping import BestEpoch
-from skhash.engine.runtime import call_in_first, gather, is_first, n_processes
+from skhash.engine.runtime import call_in_first, from_first, gather, is_first, n_processes
 from skhash.exceptions import InvalidFileError
 from skhash.persistence.checkpoints import REMEDY, Checkpoint
 from skhash.persistence.identity import Identity, identify
@@ -22,14 +22,24 @@ FREE = ("checkpoint", "device", "store_database", "deterministic")
 
 
 class TrainingFile:
-    """The checkpoint of one fit; the hasher has `settings_`, and `resume` decides whether the file is read."""
+    """The checkpoint of one fit, if the hasher has one; `resume` decides whether it is read, `settings_` are known."""
 
     def __init__(self, hasher: Any, X: Any, targets: Any, resume: bool, queries: Any = None) -> None:
         self.hasher, self.X = hasher, X
-        self.checkpoint = call_in_first(lambda: Checkpoint(hasher.checkpoint, _identity(hasher, X, targets, queries)))
-        self.state = call_in_first(self.checkpoint.read) if resume else None
-        if resume and self.state is None and is_first():
-            self._warn_of_other_trainings()
+        self.checkpoint: Checkpoint | None = None
+        self.state: dict[str, Any] | None = None
+        if hasher.checkpoint is None:
+            return
+        checkpoint = call_in_first(lambda: Checkpoint(hasher.checkpoint, _identity(hasher, X, targets, queries)))
+        self.checkpoint, self.state = checkpoint, call_in_first(checkpoint.read) if resume else None
+        if resume and self.state is None and is_first() and (nearest := checkpoint.nearest()) is not None:
+            path, changes = nearest
+            warnings.warn(
+                f"{path.parent} has no checkpoint of this training, which starts from scratch. "
+                f"In {path.name}, the one that differs least, {'; '.join(changes)}.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def begin(self, seed: int) -> int:
         """Seed that the training started from, which differs from `seed` only with ``random_state=None``."""
@@ -38,7 +48,7 @@ class TrainingFile:
 
     def restore(self, trainer: Trainer, early_stopping: BestEpoch | None) -> None:
         """Continue from the file, if it was read."""
-        if self.state is None:
+        if self.checkpoint is None or self.state is None:
             return
         try:
             trainer.load_state_dict(self.state["trainer"])
@@ -61,7 +71,7 @@ class TrainingFile:
 
     def write(self, trainer: Trainer, early_stopping: BestEpoch | None) -> None:
         """Save the state after an epoch, in the first process; the training survives a failure with a warning."""
-        if not is_first():
+        if self.checkpoint is None or not is_first():
             return
         state = {
             "trainer": trainer.state_dict(),
@@ -75,23 +85,20 @@ class TrainingFile:
         except OSError as error:
             warnings.warn(f"The training continues without a new checkpoint. {error}", UserWarning, stacklevel=2)
 
-    def _warn_of_other_trainings(self) -> None:
-        nearest = self.checkpoint.nearest()
-        if nearest is None:
-            return
-        path, changes = nearest
-        warnings.warn(
-            f"{path.parent} has no checkpoint of this training, which starts from scratch. "
-            f"In {path.name}, the one that differs least, {'; '.join(changes)}.",
-            UserWarning,
-            stacklevel=3,
-        )
-
 
 def _identity(hasher: Any, X: Any, targets: Any, queries: Any) -> Identity:
     """Identity of the training of a hasher, which has `settings_`: its class, its parameters and the data."""
     params = {name: value for name, value in hasher.get_params(deep=False).items() if name not in FREE}
     return identify({"hasher": type(hasher)} | params | hasher.settings_, X, targets, queries)
+
+
+def draw_seed(
+    hasher: Any, rng: np.random.RandomState, file: TrainingFile | None = None
+) -> tuple[np.random.RandomState, int]:
+    """Generator of the initial weights, and the seed of all other draws, both from `random_state`."""
+    seed = from_first(int(rng.randint(np.iinfo(np.int32).max)))
+    seed = seed if file is None else file.begin(seed)
+    return rng if hasher.random_state is not None else np.random.RandomState(seed), seed
 
 
 # --- several processes, and partial_fit

@@ -47,9 +47,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
+from skhash._slices import ENCODE_BATCH_SIZE
 from skhash._validation import Array
 from skhash.base import BaseHasher, from_function
-from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.functions import ArrayFunction
 from skhash.hashers.shallow.linear import center, orthonormal_map
 

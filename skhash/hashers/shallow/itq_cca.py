@@ -20,9 +20,9 @@ from scipy.linalg import solve_triangular, svd
 from sklearn.utils import gen_batches
 
 from skhash._compat import Interval
+from skhash._slices import ENCODE_BATCH_SIZE
 from skhash._validation import Array
 from skhash.affinity import Relevance
-from skhash.encoding import ENCODE_BATCH_SIZE
 from skhash.hashers.shallow.linear import LinearHasher, quantizing_rotation, ridged_cholesky
 
 
