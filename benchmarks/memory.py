@@ -95,6 +95,7 @@ def metric_data(n_queries, n_items):
 
 
 def run_metric(name, query, database, query_y, database_y):
+    from skhash.affinity import Relevance
     from skhash.codes import Codes
     from skhash.metrics import Ranking, average_precision, evaluate_ranking, relevance_histogram
 
@@ -102,7 +103,7 @@ def run_metric(name, query, database, query_y, database_y):
     if name == "weighted-histogram":
         H = relevance_histogram(query, database, query_y, database_y, bit_weights=weights, nbits=64)
         return repr(average_precision(H))
-    ranking = Ranking(Codes.of(query, 64), Codes.of(database, 64), query_y, database_y, "auto", bit_weights=weights)
+    ranking = Ranking(Codes.of(query, 64), Codes.of(database, 64), Relevance.between(query_y, database_y), weights)
     return repr(evaluate_ranking(ranking, ["ap"])["ap"])
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from skhash._files import write_atomically
+from skhash.affinity import Relevance
 from skhash.codes import Codes
 from skhash.comparison import mean_and_spread, tie_range
 from skhash.metrics import Ranking, evaluate_ranking
@@ -33,7 +34,7 @@ def rank(hasher, data, metrics, *, weighted=True):
     weights = getattr(hasher, "bit_weights_", None) if weighted else None
     codes = [Codes.of(hasher.encode(X), hasher.nbits) for X in (data.X_query, data.X_database)]
     options = {"bit_weights": weights, "exclude_self": data.get("exclude_self", False)}
-    ranking = Ranking(*codes, data.y_query, data.y_database, data.affinity, **options)
+    ranking = Ranking(*codes, Relevance.between(data.y_query, data.y_database, data.affinity), **options)
     return evaluate_ranking(ranking, metrics)
 
 

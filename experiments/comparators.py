@@ -21,6 +21,7 @@ from _published import FIVE_K, TASKS
 from _results import RESULTS, mean_text, rank, store
 from _splits import rank_training_samples
 
+from skhash.affinity import Relevance
 from skhash.codes import Codes
 from skhash.comparison import make_hasher
 from skhash.datasets import load_dataset
@@ -78,7 +79,7 @@ def run_faiss(n_seeds):
                 for nbits in FAISS_NBITS:
                     hasher = make_hasher(method, nbits, seed, data.affinity).fit(data.X_train)
                     codes = faiss_codes(recipe, nbits, seed, data.X_train, data.X_query, data.X_database)
-                    ranking = Ranking(*codes, data.y_query, data.y_database, data.affinity)
+                    ranking = Ranking(*codes, Relevance.between(data.y_query, data.y_database, data.affinity))
                     metrics = {"skhash": rank(hasher, data, METRICS), "faiss": evaluate_ranking(ranking, METRICS)}
                     setting = {"task": "faiss", "method": method, "nbits": nbits, "seed": seed}
                     for by, values in metrics.items():

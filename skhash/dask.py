@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._validation import as_count
+from skhash.affinity import Relevance
 from skhash.codes import Codes
 from skhash.metrics.shards import (
     SPLIT_EVERY,
@@ -138,7 +139,8 @@ def relevance_histogram(
     pairs = pairs_of_blocks(database_codes, database_y, query_y)
     queries = Codes.of(query_codes, nbits, name="query_codes")
     are_packed = nbits is not None or isinstance(query_codes, Codes)
-    return count_blocks(queries, pairs, query_y, affinity, bit_weights, split_every, are_packed=are_packed)
+    of_queries = Relevance.between(query_y, query_y, affinity)
+    return count_blocks(queries, pairs, of_queries, bit_weights, split_every, are_packed=are_packed)
 
 
 def kneighbors(

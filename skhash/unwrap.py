@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from skhash.codes.codes import Codes
-from skhash.codes.queries import Estimates
+from skhash.codes.queries import Estimates, Queries, Real
 
 
 def codes_of(estimator: Any, X: Any) -> Codes:
@@ -83,16 +81,19 @@ def check_encodes_items(estimator: Any) -> None:
         )
 
 
-def real_queries(
-    estimator: Any, X: Any, factors: npt.NDArray[np.float32] | None
-) -> tuple[npt.NDArray[np.floating], Estimates | None]:
-    """Real queries, and the terms of the estimated distances if there are factors of the items."""
+def code_queries(estimator: Any, codes: Codes) -> Queries:
+    """Queries by their codes, with the weights of the bits if the hasher has learned any."""
+    return Queries.of(codes, getattr(find_hasher(estimator), "bit_weights_", None))
+
+
+def real_queries(estimator: Any, X: Any, factors: Any) -> Real:
+    """Real queries, which estimate distances if there are factors of the items."""
     check_has_real_queries(estimator)
     hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
     if factors is None:
-        return hasher.project_queries(samples), None
+        return Real(hasher.project_queries(samples))
     activations, constants = hasher._queries_for_factors(samples)
-    return activations, Estimates(factors, hasher.metric, constants)
+    return Real(activations, Estimates(factors, hasher.metric, constants))
 
 
 @contextmanager

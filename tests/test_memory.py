@@ -7,6 +7,7 @@ import pytest
 from _helpers import quick
 from sklearn import config_context
 
+from skhash.affinity import Relevance
 from skhash.codes import Codes
 from skhash.hashers.shallow import gaussian_kernel
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
@@ -45,7 +46,7 @@ def weighted():
     rng = np.random.default_rng(0)
     query, database = (rng.integers(0, 256, (n, 4), dtype=np.uint8) for n in (50, 20_000))
     targets = [rng.integers(0, 5, n) for n in (50, 20_000)]
-    return Codes.of(query, 32), Codes.of(database, 32), *targets, "auto", rng.uniform(1, 2, 32)
+    return Codes.of(query, 32), Codes.of(database, 32), Relevance.between(*targets), rng.uniform(1, 2, 32)
 
 
 def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weighted):

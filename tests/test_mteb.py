@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher
-from skhash.affinity import ClassAffinity
+from skhash.affinity import Relevance
 from skhash.metrics import Ranking, evaluate_ranking
 from skhash.mteb import code_search
 from skhash.neighbors import HammingNeighbors
@@ -85,7 +85,7 @@ def our_metrics(index, made, names, **options):
     if index.query == "real":
         options["query_activations"] = hasher.project_queries(made.queries)
     codes = hasher.codes(made.queries), hasher.codes(made.items)
-    ranking = Ranking(*codes, made.y[N_ITEMS:], made.y[:N_ITEMS], ClassAffinity(), **options)
+    ranking = Ranking(*codes, Relevance.between(made.y[N_ITEMS:], made.y[:N_ITEMS]), **options)
     return evaluate_ranking(ranking, names)
 
 
@@ -148,7 +148,7 @@ def test_a_frozen_hasher_is_used_as_it_is(made, digits):
     codes = learned.codes(made.queries), learned.codes(made.items)
     activations = learned.project_queries(made.queries)
     targets = made.y[N_ITEMS:], made.y[:N_ITEMS]
-    ranking = Ranking(*codes, *targets, ClassAffinity(), query_activations=activations)
+    ranking = Ranking(*codes, Relevance.between(*targets), query_activations=activations)
     assert scores["ndcg_at_10"] == pytest.approx(evaluate_ranking(ranking, ["ndcg_at_10"])["ndcg_at_10"], abs=1e-5)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from skhash import ITQHasher
+from skhash.affinity import Relevance
 from skhash.cli import main
 from skhash.datasets import load_dataset
 from skhash.metrics import Ranking
@@ -30,7 +31,7 @@ def ranked(tmp_path_factory):
     write_run(folder / "run", *found)
     write_qrels(folder / "qrels", data.y_query, data.y_database)
     codes = hasher.codes(data.X_query), hasher.codes(data.X_database)
-    ranking = Ranking(*codes, data.y_query, data.y_database, data.affinity)
+    ranking = Ranking(*codes, Relevance.between(data.y_query, data.y_database, data.affinity))
     values = evaluate_queries(ranking, ["ap", "ap_worst", "ap_best"])[1]
     return folder, values
 

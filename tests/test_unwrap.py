@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -15,13 +16,41 @@ from sklearn.preprocessing import Binarizer, MinMaxScaler, StandardScaler
 
 from skhash import ITQHasher
 from skhash.affinity import DistanceAffinity
+from skhash.codes import hamming_distances
+from skhash.codes.queries import Queries, Sums
 from skhash.displays import TieRangeDisplay
 from skhash.metrics import (
     RetrievalScorer,
+    average_precision,
+    histogram_from_distances,
     ndcg,
     relevance_histogram,
 )
+from skhash.neighbors import HammingNeighbors
 from skhash.unwrap import named_warnings
+
+
+class FirstBitTwice(Sums):
+    """Number of bits that differ, of which the first one counts twice."""
+
+    def __init__(self, codes):
+        bits, weights = codes.bits().astype(np.int64), np.r_[2, np.ones(codes.nbits - 1, np.int64)]
+        super().__init__(weights * bits, weights * (1 - bits), np.ones((len(codes), 1)))
+
+
+def test_a_new_kind_of_queries_by_code_is_chosen_in_one_place(digits, monkeypatch):
+    monkeypatch.setattr(Queries, "of", lambda codes, bit_weights=None: FirstBitTwice(codes))
+    hasher = ITQHasher(16, random_state=0).fit(digits.X, digits.y)
+    index = HammingNeighbors(FrozenEstimator(hasher)).fit(digits.X)
+    codes = hasher.transform(digits.X_query), hasher.transform(digits.X)
+    weights = np.r_[2, np.ones(15)]
+    distances = hamming_distances(*codes, bit_weights=weights)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :7]
+    np.testing.assert_array_equal(index.kneighbors(digits.X_query, 7)[1], nearest)
+    for query, found in enumerate(index.radius_neighbors(digits.X_query, 3)[1]):
+        np.testing.assert_array_equal(found, np.flatnonzero(distances[query] <= 3))
+    H = histogram_from_distances(distances, digits.y_query, digits.y)
+    assert RetrievalScorer("ap")(hasher, digits.X_query, digits.y_query) == average_precision(H)
 
 
 def test_a_given_database_passes_through_the_pipeline(digits):

@@ -195,7 +195,9 @@ RECIPES = {
     "average_precision k": lambda n: metrics.average_precision(histogram(), k=n, average=False),
     "Ranking candidates": lambda n: list(
         metrics.Ranking(
-            *(codes.Codes.of(packed_of(24), 24)[:5], codes.Codes.of(packed_of(24), 24), y[:5], y, "auto"),
+            codes.Codes.of(packed_of(24), 24)[:5],
+            codes.Codes.of(packed_of(24), 24),
+            affinity.Relevance.between(y[:5], y),
             query_activations=bits[:5] - 0.5,
             candidates=n,
         ).histograms()

@@ -15,18 +15,16 @@ from skhash.codes.vector_instructions import address
 N_LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
 TEAM = 4  # queries of one pass over the codes
 TEAM_LANES = 2  # interleaved histograms of each query of a team
-TEAM_BLOCK = 4096  # codes of a block that all teams count
-MAX_VALUES = 2**17  # values in the histograms of all teams
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
-def _tally(cell, offset, items, lanes):
+def _tally(cell, items, lanes):
     whole = len(items) // N_LANES * N_LANES
     for i in range(0, whole, N_LANES):
         for lane in range(N_LANES):
-            lanes[lane, np.uint64(offset + cell[i + lane])] += items[i + lane]
+            lanes[lane, np.uint64(cell[i + lane])] += items[i + lane]
     for i in range(whole, len(items)):
-        lanes[0, np.uint64(offset + cell[i])] += items[i]
+        lanes[0, np.uint64(cell[i])] += items[i]
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -58,87 +56,8 @@ def hamming_histogram(queries, database, multiplicity, group, table, query_group
             columns = group[start : start + size]
             for i in range(size):
                 cell[i] += np.int32(level[np.uint64(columns[i])] * n_distances)
-            _tally(cell, 0, multiplicity[start : start + size], lanes)
+            _tally(cell, multiplicity[start : start + size], lanes)
         _add_lanes(lanes, counts[q])
-
-
-@kernel
-def grouped_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do the same as `hamming_histogram` for items sorted by group; ``bounds[g]`` is the first item of group g."""
-    n_distances, n_levels = counts.shape[1:]
-    distances = np.empty(BLOCK, np.int32)
-    for q in range(len(queries)):
-        lanes = np.zeros((N_LANES, n_levels * n_distances), np.int64)
-        level = table[query_group[q]]
-        for g in range(len(level)):
-            offset = np.int64(level[g]) * n_distances
-            for start in range(bounds[g], bounds[g + 1], BLOCK):
-                size = min(BLOCK, bounds[g + 1] - start)
-                block_distances(database, start, size, queries[q], distances)
-                _tally(distances, offset, multiplicity[start : start + size], lanes)
-        _add_lanes(lanes, counts[q])
-
-
-@kernel
-def sort_by_group(codes, group, places, sorted_words):
-    """Write the items in the order of their groups, of which group g begins at ``places[g]``; `places` is changed."""
-    for i in range(len(codes)):
-        place = places[group[i]]
-        places[group[i]] = place + 1
-        for w in range(len(sorted_words)):
-            sorted_words[w, place] = codes[i, w]
-
-
-@kernel
-def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do the same as `grouped_histogram` for codes of one word, each read once for TEAM queries.
-
-    All teams count a block of codes before the next one, so that it stays in the cache (`benchmarks/histogram.py`).
-    """
-    words, (n_queries, n_distances, n_levels) = database[0], counts.shape
-    n_teams = max(1, MAX_VALUES // (TEAM_LANES * TEAM * n_levels * n_distances))
-    lanes = np.empty((min(n_teams, -(-n_queries // TEAM)), TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
-    team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
-    for first in range(0, n_queries, TEAM * len(lanes)):
-        last = min(first + TEAM * len(lanes), n_queries)
-        lanes[:] = 0
-        for g in range(len(bounds) - 1):
-            for start in range(bounds[g], bounds[g + 1], TEAM_BLOCK):
-                stop = min(start + TEAM_BLOCK, bounds[g + 1])
-                for t in range(first, last, TEAM):
-                    _fill_team(queries, table[:, g], query_group, t, last, n_distances, team, offsets)
-                    own = lanes[(t - first) // TEAM]
-                    _tally_team(words[start:stop], multiplicity[start:stop], team, offsets, own)
-        for q in range(first, last):
-            _add_lanes(lanes[(q - first) // TEAM, :, (q - first) % TEAM], counts[q])
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _fill_team(queries, levels, query_group, first, last, n_distances, team, offsets):
-    """Set the codes of the queries from `first` on, and the offsets of their levels for a group."""
-    for j in range(TEAM):
-        q = min(first + j, last - 1)  # a small last team repeats a query, whose counts are not used
-        team[j], offsets[j] = queries[q, 0], levels[query_group[q]] * n_distances
-
-
-@nb.njit(nogil=True, error_model="numpy", inline="always")
-def _tally_team(words, items, team, offsets, lanes):
-    qa, qb, qc, qd = team[0], team[1], team[2], team[3]
-    a, b, c, d = offsets[0], offsets[1], offsets[2], offsets[3]
-    whole = len(words) // TEAM_LANES * TEAM_LANES
-    for i in range(0, whole, TEAM_LANES):
-        for lane in range(TEAM_LANES):
-            word, n = words[i + lane], items[i + lane]
-            lanes[lane, 0, a + popcount(word ^ qa)] += n
-            lanes[lane, 1, b + popcount(word ^ qb)] += n
-            lanes[lane, 2, c + popcount(word ^ qc)] += n
-            lanes[lane, 3, d + popcount(word ^ qd)] += n
-    for i in range(whole, len(words)):
-        word, n = words[i], items[i]
-        lanes[0, 0, a + popcount(word ^ qa)] += n
-        lanes[0, 1, b + popcount(word ^ qb)] += n
-        lanes[0, 2, c + popcount(word ^ qc)] += n
-        lanes[0, 3, d + popcount(word ^ qd)] += n
 
 
 # -- bit planes --------------------------------------------------------------------------------------------------------
@@ -178,7 +97,7 @@ def _fill_blocks(rows, group, places, blocks):
 
 
 def grouped_planes(queries, blocks, bounds, n_missing, table, query_group, counts):
-    """Do the same as `grouped_histogram` for the results of `blocks_by_group`; `queries` are words."""
+    """Do the same as `hamming_histogram` for the results of `blocks_by_group`; `queries` are words."""
     n_bytes = blocks.shape[1]
     packed = np.ascontiguousarray(queries.view(np.uint8)[:, :n_bytes])
     _count_planes((8 * n_bytes).bit_length())(packed, blocks, bounds, n_missing, table, query_group, counts)
@@ -248,8 +167,21 @@ SIDE = 2**HALF  # values of a half
 
 
 @kernel
+def sort_by_group(codes, group, places, sorted_words):
+    """Write the items in the order of their groups, of which group g begins at ``places[g]``; `places` is changed."""
+    for i in range(len(codes)):
+        place = places[group[i]]
+        places[group[i]] = place + 1
+        for w in range(len(sorted_words)):
+            sorted_words[w, place] = codes[i, w]
+
+
+@kernel
 def short_histogram(queries, database, multiplicity, bounds, table, query_group, counts):
-    """Do the same as `grouped_histogram` for codes of at most 16 bits; `counts` must be zeros."""
+    """Do the same as `hamming_histogram` for codes of at most 16 bits in the order of their groups.
+
+    ``bounds[g]`` is the first item of group g. `counts` must be zeros.
+    """
     words, (n_queries, n_distances, n_levels) = database[0], counts.shape
     totals = _count_all(queries[:, 0], words, multiplicity)
     frequent = _frequent_levels(table, bounds, n_levels)[query_group]
@@ -271,6 +203,34 @@ def short_histogram(queries, database, multiplicity, bounds, table, query_group,
             counts[q, :, frequent[q]] = 0
             for d in range(n_distances):
                 counts[q, d, frequent[q]] = totals[q, d] - counts[q, d].sum()
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _fill_team(queries, levels, query_group, first, last, n_distances, team, offsets):
+    """Set the codes of the queries from `first` on, and the offsets of their levels for a group."""
+    for j in range(TEAM):
+        q = min(first + j, last - 1)  # a small last team repeats a query, whose counts are not used
+        team[j], offsets[j] = queries[q, 0], levels[query_group[q]] * n_distances
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _tally_team(words, items, team, offsets, lanes):
+    qa, qb, qc, qd = team[0], team[1], team[2], team[3]
+    a, b, c, d = offsets[0], offsets[1], offsets[2], offsets[3]
+    whole = len(words) // TEAM_LANES * TEAM_LANES
+    for i in range(0, whole, TEAM_LANES):
+        for lane in range(TEAM_LANES):
+            word, n = words[i + lane], items[i + lane]
+            lanes[lane, 0, a + popcount(word ^ qa)] += n
+            lanes[lane, 1, b + popcount(word ^ qb)] += n
+            lanes[lane, 2, c + popcount(word ^ qc)] += n
+            lanes[lane, 3, d + popcount(word ^ qd)] += n
+    for i in range(whole, len(words)):
+        word, n = words[i], items[i]
+        lanes[0, 0, a + popcount(word ^ qa)] += n
+        lanes[0, 1, b + popcount(word ^ qb)] += n
+        lanes[0, 2, c + popcount(word ^ qc)] += n
+        lanes[0, 3, d + popcount(word ^ qd)] += n
 
 
 @nb.njit(nogil=True, error_model="numpy")

@@ -11,9 +11,8 @@
     count           the numbers of items at each distance, by level: what a relevance histogram holds
 
 All sums are of integers: equal distances are equal, and shards merge exactly. A search takes queries in groups and
-items in shards, a count queries in chunks. Counts come from the kernels, or by sorting. Each pair of distinct targets
-is compared once, and equal codes are merged where this is faster. `benchmarks/search.py` and `benchmarks/histogram.py`
-time these choices.
+items in shards, a count queries in chunks. `Queries.of` chooses the kind of queries by code. `benchmarks/search.py` and
+`benchmarks/histogram.py` time what is chosen here by size.
 """
 
 import copy
@@ -42,10 +41,11 @@ QUERY_GROUP = 128  # queries that share a reading of the database
 MAX_CANDIDATES = 2**22  # of all queries of a group, which bounds the memory
 MIN_SHARD = 2**23  # least bytes of codes per thread, once for each query: to start threads takes as long as half of it
 FEW_BYTES = 2**23  # of codes that numpy compares in less time than the loading of compiled kernels takes
-MANY = 100  # queries from which sorting the database is faster
+MANY = 100  # queries for which sorting the database pays off
 LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
-LONG = 64  # items per group from which a scan group by group is faster
-SHORT_ITEMS, SHORT_PAIRS = 2**13, 2**23  # items and pairs from which tables of short codes are faster than a scan
+LONG = 64  # items per group, and as many as bits, for which planes are faster than a scan
+SHORT_PAIRS = 2**25  # pairs of a query and an item from which tables of short codes are faster than planes
+MERGED_PAIRS = 2**20  # the same where equal codes are merged, which planes do not know
 PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
 SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
@@ -72,10 +72,6 @@ class Estimates(NamedTuple):
     metric: str
     constants: npt.NDArray[np.float64]  #: of shape (n_queries,)
 
-    def at(self, places: npt.NDArray[np.int64]) -> "Estimates":
-        """Terms of the items at some places."""
-        return self._replace(factors=self.factors[places])
-
 
 class PairLevels(Protocol):
     """Levels of all pairs of queries and items, by groups of equal targets."""
@@ -93,26 +89,45 @@ class PairLevels(Protocol):
         ...
 
 
+class Count(Protocol):
+    """Counts of queries in a database, for a slice of the queries at a time."""
+
+    bytes_per_query: int  #: of memory, with the result
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Arrays of the relevance histogram of a slice of queries."""
+        ...
+
+
 class Queries(ABC):
     """Queries whose distances from codes are integers; `units` scales those of each query to real distances."""
 
     n_queries: int
     units: npt.NDArray[np.float64]  #: of shape (n_queries, 1)
 
+    @staticmethod
+    def of(codes: Codes, bit_weights: Any = None) -> "Queries":
+        """Queries by their codes and `bit_weights_` of the hasher, if it has any: what alone chooses their kind."""
+        return Bits(codes) if bit_weights is None else Weighted(codes, bit_weights)
+
     @abstractmethod
-    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
-        """Neighbors of some queries among the items of the blocks from `first` to `last`; their indices are places.
+    def __getitem__(self, part: slice) -> "Queries":
+        """Some of the queries."""
+
+    @abstractmethod
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """Neighbors among the items of the blocks from `first` to `last`; their indices are places.
 
         If there are fewer items than k, the last distances are infinite.
         """
 
     @abstractmethod
-    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Distances of some queries from the items in each row of `places`, or in a single row for all of them."""
+    def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Distances from the items in each row of `places`, or in a single row for all queries."""
 
     @abstractmethod
-    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
-        """Function that returns the arrays of a relevance histogram of a slice of queries."""
+    def count(self, database: Codes, pairs: PairLevels) -> Count:
+        """Counts of the queries in a database."""
 
     def at(self, places: npt.NDArray[np.int64]) -> "Queries":
         """These queries for the items at some places alone."""
@@ -130,8 +145,8 @@ class Queries(ABC):
         if n_groups > 1 or n_shards > 1:
             n_shards = max(1, min(free_threads() // n_groups, n_shards, n_blocks // (k // LANES + 1)))
         if n_groups == 1 and n_shards <= 1:
-            return self.scan(slice(0, self.n_queries), items, 0, n_blocks, k)
-        groups = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
+            return self.scan(items, 0, n_blocks, k)
+        groups = [self[start : start + size] for start in range(0, self.n_queries, size)]
         bounds = np.linspace(0, n_blocks, n_shards + 1).astype(np.int64)
         tasks = [(group, shard) for group in groups for shard in pairwise(bounds)]
         found_by: dict[int, Neighbors] = {}
@@ -139,7 +154,7 @@ class Queries(ABC):
         def search(chosen: slice) -> None:
             for task in range(chosen.start, chosen.stop):
                 group, (first, last) = tasks[task]
-                found_by[task] = self.scan(group, items, first, last, k)
+                found_by[task] = group.scan(items, first, last, k)
 
         run_in_slices(search, len(tasks))
         parts = [[found_by[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
@@ -168,8 +183,8 @@ class Queries(ABC):
         self, query: int, items: CodeBlocks, radius: float
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Distances and places of all items up to a real distance from one query."""
-        places, part = items.places(), slice(query, query + 1)
-        chunks = [self.to_items(part, items, places[None, chunk])[0] for chunk in memory_chunks(len(places), 64)]
+        places, alone = items.places(), self[query : query + 1]
+        chunks = [alone.to_items(items, places[None, chunk])[0] for chunk in memory_chunks(len(places), 64)]
         real = np.concatenate(chunks) * self.units[query]
         return real[real <= radius], places[real <= radius]
 
@@ -197,6 +212,9 @@ class Bits(Queries):
         """See :class:`Queries`."""
         return np.ones((self.n_queries, 1))
 
+    def __getitem__(self, part: slice) -> "Bits":
+        return Bits(self.codes[part])
+
     def nearest(self, items: CodeBlocks, k: int, places: npt.NDArray[np.int64] | None = None) -> Neighbors:
         """See :class:`Queries`. A process that asks once, such as a command, does not wait for numba."""
         global _has_searched
@@ -206,11 +224,11 @@ class Bits(Queries):
                 return _nearest_by_numpy(self.codes, items, k)
         return super().nearest(items, k, places)
 
-    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Queries`."""
         from skhash.codes import hamming_kernels as kernels
 
-        queries = read_only(self.codes.rows[part])
+        queries = read_only(self.codes.rows)
         n_queries, n_bytes = queries.shape
         width = kernels.lane_bits(n_bytes)
         if n_queries >= kernels.MIN_PLANE_QUERIES and n_bytes <= kernels.MAX_PLANE_BYTES:
@@ -237,13 +255,13 @@ class Bits(Queries):
                 return distances[:found], places[:found]
             size = found
 
-    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Queries`."""
-        differing = items.rows(places) ^ self.codes.rows[part][:, None]
+        differing = items.rows(places) ^ self.codes.rows[:, None]
         distances: npt.NDArray[Any] = np.bitwise_count(differing).sum(axis=-1, dtype=np.int32)
         return distances
 
-    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+    def count(self, database: Codes, pairs: PairLevels) -> Count:
         """See :class:`Queries`; dense counts."""
         return _CountBits(self.codes, database, pairs)
 
@@ -254,30 +272,33 @@ class Sums(Queries):
     def __init__(self, zeros: npt.NDArray[Any], ones: npt.NDArray[Any], units: npt.NDArray[np.float64]) -> None:
         self.zeros, self.ones, self.units, self.n_queries = zeros, ones, units, len(zeros)
 
-    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
-        """See :class:`Queries`."""
-        tables = self.tables(part)
-        none = np.empty(len(tables))
-        return _nearest_by_tables(tables, (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k)
+    def __getitem__(self, part: slice) -> "Sums":
+        return Sums(self.zeros[part], self.ones[part], self.units[part])
 
-    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+        """See :class:`Queries`."""
+        none = np.empty(self.n_queries)
+        return _nearest_by_tables(self.tables(), (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k)
+
+    def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Queries`."""
         from skhash.codes._table_kernels import table_distances
 
-        tables = self.tables(part)
-        distances = np.empty((len(tables), places.shape[1]), np.int64)
-        table_distances(tables, items.blocks, read_only(places), distances)
+        distances, places = np.empty((self.n_queries, places.shape[1]), np.int64), read_only(places)
+        for part in memory_chunks(self.n_queries, 256 * items.n_bytes):  # of tables
+            of_part = places if len(places) == 1 else places[part]
+            table_distances(self[part].tables(), items.blocks, of_part, distances[part])
         return distances
 
-    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+    def count(self, database: Codes, pairs: PairLevels) -> Count:
         """See :class:`Queries`; ragged counts."""
         return _CountSums(self, database, pairs)
 
-    def tables(self, part: slice) -> npt.NDArray[np.int64]:
-        """What each value of each half byte of a code adds, of shape (n, 2 * n_bytes, 16)."""
+    def tables(self) -> npt.NDArray[np.int64]:
+        """What each value of each half byte of a code adds, of shape (n_queries, 2 * n_bytes, 16)."""
         from skhash.codes.bit_kernels import half_byte_tables
 
-        tables: npt.NDArray[np.int64] = half_byte_tables(self.zeros[part], self.ones[part])
+        tables: npt.NDArray[np.int64] = half_byte_tables(self.zeros, self.ones)
         return tables
 
 
@@ -289,15 +310,21 @@ class Weighted(Sums):
         self.weights, self.unit = quantize_weights(bit_weights, codes.nbits)
         self.units = np.full((len(codes), 1), self.unit)
 
-    def tables(self, part: slice) -> npt.NDArray[np.int64]:
+    def __getitem__(self, part: slice) -> "Weighted":
+        some = copy.copy(self)
+        some.codes, some.units = self.codes[part], self.units[part]
+        some.n_queries = len(some.codes)
+        return some
+
+    def tables(self) -> npt.NDArray[np.int64]:
         """See :class:`Sums`; the terms are made for some queries at a time, since a count needs none."""
         from skhash.codes.bit_kernels import half_byte_tables
 
-        bits = self.codes[part].bits().astype(np.int64)
+        bits = self.codes.bits().astype(np.int64)
         tables: npt.NDArray[np.int64] = half_byte_tables(self.weights * bits, self.weights * (1 - bits))
         return tables
 
-    def count(self, database: Codes, pairs: PairLevels) -> Callable[[slice], tuple[Any, ...]]:
+    def count(self, database: Codes, pairs: PairLevels) -> Count:
         """See :class:`Queries`; ragged counts, of one tie per distance."""
         return _CountWeighted(self, database, pairs)
 
@@ -313,6 +340,14 @@ class Real(Sums):
         self.estimates = estimates
         super().__init__(whole, -whole, self.score_units if estimates is None else np.ones((len(values), 1)))
 
+    def __getitem__(self, part: slice) -> "Real":
+        some = copy.copy(self)
+        some.zeros, some.ones, some.units = self.zeros[part], self.ones[part], self.units[part]
+        some.score_units, some.n_queries = self.score_units[part], len(some.zeros)
+        if self.estimates is not None:
+            some.estimates = self.estimates._replace(constants=self.estimates.constants[part])
+        return some
+
     def at(self, places: npt.NDArray[np.int64]) -> "Real":
         """See :class:`Queries`."""
         if self.estimates is None:
@@ -321,29 +356,37 @@ class Real(Sums):
         queries.estimates = self.estimates._replace(factors=self.estimates.factors[places])
         return queries
 
-    def scan(self, part: slice, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
         """See :class:`Queries`."""
         if self.estimates is None:
-            return super().scan(part, items, first, last, k)
+            return super().scan(items, first, last, k)
         factors, metric, constants = self.estimates
-        estimates = read_only(factors), *_SHARES[metric], constants[part], self.score_units[part, 0].copy()
-        return _nearest_by_tables(self.tables(part), estimates, items, first, last, k)
+        estimates = read_only(factors), *_SHARES[metric], constants, self.score_units[:, 0].copy()
+        return _nearest_by_tables(self.tables(), estimates, items, first, last, k)
 
-    def to_items(self, part: slice, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Queries`."""
-        sums = super().to_items(part, items, places)
+        sums = super().to_items(items, places)
         if self.estimates is None:
             return sums
         factors, metric, constants = self.estimates
         slopes, offsets = terms_of_items(factors[places], metric)
-        distances: npt.NDArray[Any] = constants[part, None] + offsets + slopes * (sums * self.score_units[part])
+        distances: npt.NDArray[Any] = constants[:, None] + offsets + slopes * (sums * self.score_units)
         return distances
 
-    def count(
-        self, database: Codes, pairs: PairLevels, by_code: Bits | None = None, n_first: int | None = None
-    ) -> Callable[[slice], tuple[Any, ...]]:
-        """See :class:`Queries`; ragged counts. `by_code` queries choose the first items, which alone are ordered."""
-        return _CountSums(self, database, pairs, by_code, n_first)
+
+class Shortlisted:
+    """Real queries that put the first items by code in order; the others follow by code.
+
+    They are only counted. A search returns the first items alone, see `neighbors/search.py`.
+    """
+
+    def __init__(self, by_code: Bits, real: Real, n_first: int) -> None:
+        self.by_code, self.real, self.n_first = by_code, real, n_first
+
+    def count(self, database: Codes, pairs: PairLevels) -> Count:
+        """See :class:`Queries`; ragged counts."""
+        return _CountShortlisted(self, database, pairs)
 
 
 # --- searches
@@ -460,65 +503,56 @@ def _merge_with_ties(shards: list[Neighbors], k: int) -> Neighbors:
 class _CountBits:
     """Dense histograms of queries by Hamming distance."""
 
-    def __init__(self, query_codes: Codes, database_codes: Codes, pairs: PairLevels) -> None:
-        from skhash.codes import count_kernels
+    def __init__(self, queries: Codes, database: Codes, pairs: PairLevels) -> None:
+        from skhash.codes import count_kernels as kernels
 
-        queries, database, nbits = query_codes.words(), database_codes.words(), query_codes.nbits
-        self.queries, self.database, self.nbits, self.pairs = queries, database, nbits, pairs
-        words, group, multiplicity = _merge_equal(database.T, pairs.database_group, len(queries))
-        self.n_words, self.n_items = words.shape
-        self.is_merged, n_per_group = self.n_items < len(database), self.n_items / pairs.n_groups
-        self.is_grouped = len(queries) >= MANY and n_per_group >= LONG
-        self.by_planes = (
-            self.is_grouped
-            and not self.is_merged
-            and count_kernels.SHORT_BITS < nbits <= count_kernels.MAX_PLANE_BITS
-            and n_per_group >= 2 * count_kernels.PLANE_ITEMS
-        )
-        self.items: tuple[npt.NDArray[Any], ...]  # as the kernels take them
-        if self.by_planes:
-            self.items = count_kernels.blocks_by_group(database.view(np.uint8), group, pairs.n_groups, -(-nbits // 8))
-        elif self.is_grouped:  # in the order of their targets, with the bounds of the targets
-            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=pairs.n_groups)))
+        self.queries, self.database, self.nbits, self.pairs = queries.words(), database.words(), queries.nbits, pairs
+        self.bytes_per_query = 24 * pairs.n_groups + 64 * (self.nbits + 1)
+        group, n_groups, are_many = pairs.database_group, pairs.n_groups, len(queries) >= MANY
+        is_short = self.nbits <= kernels.SHORT_BITS
+        fit_planes = self.nbits <= kernels.MAX_PLANE_BITS and len(database) >= max(LONG, self.nbits) * n_groups
+        # planes are so much faster than a scan that few items must be left
+        share = 1 / 8 if fit_planes and not is_short else 1 / 2
+        words, group, multiplicity = _merge_equal(self.database.T, group, share if are_many else 0)
+        self.is_merged, n_pairs = len(multiplicity) < len(database), len(queries) * len(multiplicity)
+        self.kernel: Callable[..., None]
+        self.items: tuple[npt.NDArray[Any], ...]  # as the kernel takes them
+        self.min_size: int  # of the queries of a thread
+        if is_short and are_many and n_pairs >= (MERGED_PAIRS if self.is_merged else SHORT_PAIRS):
+            # tables of both halves of a code, however many items there are
+            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
             if not self.is_merged:
                 places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
-                count_kernels.sort_by_group(database, group, places, words)
+                kernels.sort_by_group(self.database, group, places, words)
+            self.kernel, self.min_size = kernels.short_histogram, SHORT_QUERIES
             self.items = words, multiplicity, bounds
+        elif fit_planes and are_many and not self.is_merged:
+            # planes of the items of each target, 256 of which are compared with a query at once
+            self.kernel, self.min_size = kernels.grouped_planes, PLANE_QUERIES
+            self.items = kernels.blocks_by_group(self.database.view(np.uint8), group, n_groups, -(-self.nbits // 8))
         else:
+            # one item after the other: for few queries, few items of each target, or merged ones
+            self.kernel, self.min_size = kernels.hamming_histogram, 1
             self.items = np.ascontiguousarray(words), multiplicity, group.astype(np.uint32)
 
     def __call__(self, chunk: slice) -> tuple[Any, ...]:
         """Counts and levels of a slice of queries."""
         table, query_group, levels = self.pairs.table(chunk)
         queries, places, repeats = self.queries[chunk], query_group, None
-        kernel, min_size = self._kernel(len(queries))
-        if self.is_merged or min_size > 1:  # distinct queries, in the order of their groups: faster for tables
+        if self.is_merged or self.min_size > 1:  # distinct queries, in the order of their groups: faster for tables
             first, repeats = _distinct_queries(queries, places)
             queries, places = queries[first], places[first]
         counts = np.zeros((len(places), self.nbits + 1, len(levels)), dtype=np.int64)
 
         def count(part: slice) -> None:
-            kernel(queries[part], *self.items, table, places[part], counts[part])
+            self.kernel(queries[part], *self.items, table, places[part], counts[part])
 
-        run_in_slices(count, len(places), min_size=min_size)
+        run_in_slices(count, len(places), min_size=self.min_size)
         counts = counts if repeats is None else counts[repeats]
         if self.pairs.exclude_self:
             own = table[query_group, self.pairs.database_group[chunk]]
             subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return counts, levels
-
-    def _kernel(self, n_queries: int) -> tuple[Callable[..., None], int]:
-        """Fastest kernel, and the smallest number of queries that a thread takes."""
-        from skhash.codes import count_kernels
-
-        if not self.is_grouped:
-            return count_kernels.hamming_histogram, 1
-        if self.by_planes:
-            return count_kernels.grouped_planes, PLANE_QUERIES
-        is_short = self.nbits <= count_kernels.SHORT_BITS and self.n_items >= SHORT_ITEMS
-        if is_short and n_queries * self.n_items >= SHORT_PAIRS:
-            return count_kernels.short_histogram, SHORT_QUERIES
-        return (count_kernels.grouped_words if self.n_words == 1 else count_kernels.grouped_histogram), 1
 
 
 def subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:
@@ -527,16 +561,16 @@ def subtract_own(counts: Integers, differing: Integers, level: Integers) -> None
     counts[np.arange(len(level)), distance, level] -= 1
 
 
-def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, Integers, Integers]:
-    """Codes, groups and multiplicities, with items of equal code and target merged if this halves the scan."""
+def _merge_equal(words: Words, group: Integers, largest_share: float) -> tuple[Words, Integers, Integers]:
+    """Codes, groups and multiplicities, with items of equal code and target merged if at most this share is left."""
     n_items = words.shape[1]
     unmerged = words, group, np.ones(n_items, dtype=np.int64)
     sample = slice(None, None, -(-n_items // 16_384))  # a sample of the items
-    if n_queries < MANY or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
+    if not largest_share or _share_of_distinct(_keys(words[:, sample], group[sample])[0]) > 0.97:
         return unmerged
     keys, code_bits = _keys(words, group)
     if code_bits is None:
-        if _share_of_distinct(keys) > 0.5:
+        if _share_of_distinct(keys) > largest_share:
             return unmerged
         order = np.lexsort((*words, group))
         rows = np.vstack([words, group.astype(np.uint64)])[:, order]
@@ -544,7 +578,7 @@ def _merge_equal(words: Words, group: Integers, n_queries: int) -> tuple[Words, 
         keys.sort()
         rows = keys[None]
     begins = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0)))
-    if len(begins) > n_items / 2:
+    if len(begins) > largest_share * n_items:
         return unmerged
     rows = rows[:, begins]
     if code_bits is not None:
@@ -586,7 +620,7 @@ class _CountWeighted:
     def __init__(self, queries: Weighted, database: Codes, pairs: PairLevels) -> None:
         from skhash.codes.bit_kernels import byte_tables
 
-        self.pairs, weights = pairs, queries.weights[None]
+        self.pairs, self.bytes_per_query, weights = pairs, 64 * len(database), queries.weights[None]
         self.queries, self.database = queries.codes.words().view(np.uint8), database.words().view(np.uint8)
         self.table, self.unit = byte_tables(0 * weights, weights)[0], queries.unit
 
@@ -635,41 +669,46 @@ class _CountWeighted:
 
 
 class _CountSums:
-    """Ragged histograms of sums, which order all items, or the first ones by Hamming distance."""
+    """Ragged histograms of sums."""
 
-    def __init__(
-        self,
-        queries: "Sums",
-        database: Codes,
-        pairs: PairLevels,
-        by_code: Bits | None = None,
-        n_first: int | None = None,
-    ) -> None:
-        self.queries, self.database, self.pairs, self.by_code = queries, database, pairs, by_code
-        self.everything = np.arange(len(database))[None]
-        # one more, since a query finds itself
-        self.n_first = len(database) if n_first is None or by_code is None else n_first + pairs.exclude_self
+    def __init__(self, queries: Sums, database: Codes, pairs: PairLevels) -> None:
+        self.queries, self.database, self.pairs = queries, database, pairs
+        self.bytes_per_query, self.everything = 64 * len(database), np.arange(len(database))[None]
 
     def __call__(self, chunk: slice) -> tuple[Any, ...]:
         """Counts, levels, distances and `indptr` of a slice of queries."""
         distances = np.empty((chunk.stop - chunk.start, len(self.database)))
 
-        def rank(part: slice) -> None:
+        def measure(part: slice) -> None:
             distances[part] = self._distances(slice(chunk.start + part.start, chunk.start + part.stop))
 
-        run_in_slices(rank, len(distances))
+        run_in_slices(measure, len(distances))
         return count_distances(distances, chunk, self.pairs)
 
-    def _distances(self, queries: slice) -> npt.NDArray[Any]:
+    def _distances(self, chosen: slice) -> npt.NDArray[Any]:
         """Distances of some queries from all items."""
-        sums, blocks = self.queries, self.database.blocks()
-        if self.n_first >= len(self.database) or self.by_code is None:
-            return np.asarray(sums.to_items(queries, blocks, self.everything) * sums.units[queries])
-        nearest = self.by_code.scan(queries, blocks, 0, len(blocks.masks), self.n_first)
-        own = np.arange(queries.start, queries.stop)
+        queries = self.queries[chosen]
+        return np.asarray(queries.to_items(self.database.blocks(), self.everything) * queries.units)
+
+
+class _CountShortlisted(_CountSums):
+    """Ragged histograms of real queries that order the first items by code."""
+
+    def __init__(self, queries: Shortlisted, database: Codes, pairs: PairLevels) -> None:
+        super().__init__(queries.real, database, pairs)
+        self.by_code = queries.by_code
+        self.n_first = queries.n_first + pairs.exclude_self  # since a query finds itself
+
+    def _distances(self, chosen: slice) -> npt.NDArray[Any]:
+        """Distances of some queries from the first items, and larger numbers in the order of the others."""
+        if self.n_first >= len(self.database):
+            return super()._distances(chosen)
+        by_code, blocks = self.by_code[chosen], self.database.blocks()
+        nearest = by_code.scan(blocks, 0, len(blocks.masks), self.n_first)
+        own = np.arange(chosen.start, chosen.stop)
         shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
-        first = sums.to_items(queries, blocks, shortlist)
-        differing = self.database.words() ^ self.by_code.codes.words()[queries][:, None]
+        first = self.queries[chosen].to_items(blocks, shortlist)
+        differing = self.database.words() ^ by_code.codes.words()[:, None]
         rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query
         distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
         np.put_along_axis(distances, shortlist, first.astype(float), axis=1)

@@ -82,6 +82,7 @@ class DeviceCounts:
 
     def __init__(self, queries: Codes, database: Codes, device: Any, pairs: PairLevels) -> None:
         self.queries, self.database, self.nbits, self.pairs = queries.rows, database.rows, queries.nbits, pairs
+        self.bytes_per_query = 24 * pairs.n_groups + 64 * (self.nbits + 1)
         self.tiles = Tiles.of(database.rows, device)
 
     def __call__(self, chunk: slice) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 
 from skhash.affinity import NeighborAffinity
 from skhash.codes import Codes
-from skhash.codes.queries import Bits, Queries, Real
+from skhash.codes.queries import Bits, Queries
 from skhash.comparison._baselines import FACTOR_BITS, Floats, Found, make_baseline, settings_of
 from skhash.comparison.methods import make_hasher, variant_of
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
@@ -79,7 +79,7 @@ class HasherIndex:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
-        return self._nearest(Real(*real_queries(self.hasher, queries, self.codes.factors)), k)
+        return self._nearest(real_queries(self.hasher, queries, self.codes.factors), k)
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""

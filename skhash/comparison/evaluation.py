@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash.affinity import Relevance
 from skhash.metrics import Metric, Ranking, precision_recall_curve
 from skhash.metrics.evaluation import evaluate_queries
 from skhash.metrics.histogram import RelevanceHistogram
@@ -124,7 +125,8 @@ def evaluate_hasher(hasher: Any, data: Any, *, metrics: Metrics = METRICS, detai
     database = codes_of(hasher, data.X_database)
     encode_seconds = time.perf_counter() - start
     weights = getattr(find_hasher(hasher), "bit_weights_", None)
-    ranking = Ranking(queries, database, data.y_query, data.y_database, data.affinity, weights)
+    relevance = Relevance.between(data.y_query, data.y_database, data.affinity)
+    ranking = Ranking(queries, database, relevance, weights)
     measured = list(chosen.values())
     if details:
         measured += [_CURVE, *(Metric.parse(f"precision_at_{k}") for k in _RANKS)]

@@ -1,9 +1,9 @@
 """Exact tie-aware retrieval metrics on relevance histograms, and scorers that use them."""
 
 from skhash.metrics.average_precision import average_precision
-from skhash.metrics.evaluation import Ranking, evaluate_histograms, evaluate_ranking
+from skhash.metrics.evaluation import evaluate_histograms, evaluate_ranking
 from skhash.metrics.fast_ap import fast_ap
-from skhash.metrics.histogram import RelevanceHistogram, histogram_from_distances, relevance_histogram
+from skhash.metrics.histogram import Ranking, RelevanceHistogram, histogram_from_distances, relevance_histogram
 from skhash.metrics.metric import Metric
 from skhash.metrics.ndcg import ndcg
 from skhash.metrics.neighbor_recall import neighbor_recall

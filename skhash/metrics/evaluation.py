@@ -1,109 +1,14 @@
 """Metrics of a ranking of codes: for scorers, for validation during training, and for comparisons."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skhash.affinity import Relevance
-from skhash.codes import Codes
-from skhash.codes.queries import Estimates
-from skhash.metrics.histogram import RelevanceHistogram, count_histograms
+from skhash.metrics.histogram import Ranking, RelevanceHistogram
 from skhash.metrics.metric import Metric
 from skhash.metrics.ties import check_histogram, means_over_queries
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Codes of queries and of a database, and which items are relevant to which queries.
-
-    Parameters
-    ----------
-    query_codes : Codes, or array-like of shape (n_queries, nbits)
-        Codes or bits of the queries.
-    database_codes : Codes, or array-like of shape (n_items, nbits)
-        Codes or bits of the database.
-    query_y : array-like of shape (n_queries, ...)
-        Targets of the queries.
-    database_y : array-like of shape (n_items, ...)
-        Targets of the database.
-    affinity : "auto" or callable
-        Which items are relevant, see :mod:`skhash.affinity`.
-    bit_weights : array-like of shape (nbits,), default=None
-        Weights of the Hamming distance; None counts bits.
-    exclude_self : bool, default=False
-        Leave item i out of the ranking of query i.
-    query_activations : ndarray of shape (n_queries, nbits), default=None
-        Real queries: items are ranked by the inner product of these and the signs of their bits.
-        Metrics within a radius still count bits. None ranks by the codes of the queries.
-    candidates : int, default=None
-        Number of items, the nearest by Hamming distance, that real queries order; the others follow by
-        Hamming distance. None orders all items.
-    estimates : Estimates, default=None
-        Terms that turn the scores of real queries into distances, from the factors of the items.
-
-    Examples
-    --------
-    >>> from skhash.affinity import ClassAffinity
-    >>> from skhash.metrics import Ranking
-    >>> codes, y = [[0, 0], [0, 1], [1, 1]], ["cat", "cat", "dog"]
-    >>> ranking = Ranking(codes, codes, y, y, ClassAffinity())
-    >>> [H.counts.tolist() for H in ranking.histograms()][0][0]
-    [[0, 1], [0, 1], [1, 0]]
-    """
-
-    query_codes: Any
-    database_codes: Any
-    query_y: Any
-    database_y: Any
-    affinity: Any
-    bit_weights: npt.ArrayLike | None = None
-    exclude_self: bool = False
-    query_activations: npt.NDArray[np.floating] | None = None
-    candidates: int | None = None
-    estimates: Estimates | None = None
-
-    def __post_init__(self) -> None:
-        codes = {name: Codes.of(getattr(self, name), name=name) for name in ("query_codes", "database_codes")}
-        vars(self).update(codes)  # as the class is frozen
-
-    @cached_property
-    def relevance(self) -> Relevance:
-        """The targets and the affinity, checked."""
-        return Relevance.between(self.query_y, self.database_y, self.affinity)
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether items are ranked by something else than the number of bits that differ."""
-        return self.bit_weights is not None or self.query_activations is not None
-
-    def histograms(self, *, weighted: bool = True) -> Iterator[RelevanceHistogram]:
-        """Histograms of successive chunks of queries.
-
-        Parameters
-        ----------
-        weighted : bool, default=True
-            Rank by weighted distances if there are `bit_weights`, and by real queries if there
-            are `query_activations`; False always counts bits.
-
-        Returns
-        -------
-        iterator of RelevanceHistogram
-            Each is of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`.
-        """
-        return count_histograms(
-            self.query_codes,
-            self.database_codes,
-            self.relevance,
-            bit_weights=self.bit_weights if weighted else None,
-            exclude_self=self.exclude_self,
-            query_activations=self.query_activations if weighted else None,
-            candidates=self.candidates if weighted else None,
-            estimates=self.estimates,
-        )
 
 
 def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty: str = "skip") -> dict[str, float]:
@@ -127,10 +32,10 @@ def evaluate_ranking(ranking: Ranking, metrics: Sequence[str | Metric], *, empty
 
     Examples
     --------
-    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.affinity import Relevance
     >>> from skhash.metrics import Ranking, evaluate_ranking
     >>> codes, database = [[0, 0]], [[0, 1], [0, 1], [1, 1]]
-    >>> ranking = Ranking(codes, database, [7], [7, 5, 7], ClassAffinity())
+    >>> ranking = Ranking(codes, database, Relevance.between([7], [7, 5, 7]))
     >>> {
     ...     name: round(value, 4)
     ...     for name, value in evaluate_ranking(ranking, ["ap_worst", "ap_best"]).items()
@@ -164,11 +69,11 @@ def evaluate_queries(
 
     Examples
     --------
-    >>> from skhash.affinity import ClassAffinity
+    >>> from skhash.affinity import Relevance
     >>> from skhash.metrics import Ranking
     >>> from skhash.metrics.evaluation import evaluate_queries
     >>> queries, database = [[0, 0], [1, 1]], [[0, 1], [0, 0], [1, 1]]
-    >>> ranking = Ranking(queries, database, [7, 5], [7, 5, 7], ClassAffinity())
+    >>> ranking = Ranking(queries, database, Relevance.between([7, 5], [7, 5, 7]))
     >>> means, values = evaluate_queries(ranking, ["recall_at_1"])
     >>> means["recall_at_1"], values["recall_at_1"]
     (0.0, array([0., 0.]))

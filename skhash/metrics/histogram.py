@@ -22,7 +22,7 @@ from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
 from skhash.codes.bits import memory_chunks
 from skhash.codes.codes import Codes
-from skhash.codes.queries import Bits, Estimates, Real, Weighted, count_distances
+from skhash.codes.queries import Bits, Queries, Real, Shortlisted, count_distances
 
 if TYPE_CHECKING:
     import torch
@@ -298,6 +298,117 @@ class RelevanceHistogram:
         return query, distance.astype(np.float64), counts[query, distance]
 
 
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Codes of queries and of a database, and which items are relevant to which queries.
+
+    Parameters
+    ----------
+    query_codes : Codes, or array-like of shape (n_queries, nbits)
+        Codes or bits of the queries.
+    database_codes : Codes, or array-like of shape (n_items, nbits)
+        Codes or bits of the database.
+    relevance : Relevance
+        Of the items of the database to the queries, see :meth:`skhash.affinity.Relevance.between`.
+    bit_weights : array-like of shape (nbits,), default=None
+        Weights of the Hamming distance; None counts bits.
+    exclude_self : bool, default=False
+        Leave item i out of the ranking of query i.
+    query_activations : ndarray of shape (n_queries, nbits), default=None
+        Real queries: items are ranked by the inner product of these and the signs of their bits.
+        Metrics within a radius still count bits. None ranks by the codes of the queries.
+    candidates : int, default=None
+        Number of items, the nearest by Hamming distance, that real queries order; the others follow by
+        Hamming distance. None orders all items.
+    device : str or torch.device, default=None
+        Where torch counts, as in :func:`relevance_histogram`; not for `bit_weights` and `query_activations`.
+
+    Examples
+    --------
+    >>> from skhash.affinity import Relevance
+    >>> from skhash.metrics import Ranking
+    >>> codes, y = [[0, 0], [0, 1], [1, 1]], ["cat", "cat", "dog"]
+    >>> ranking = Ranking(codes, codes, Relevance.between(y, y))
+    >>> [H.counts.tolist() for H in ranking.histograms()][0][0]
+    [[0, 1], [0, 1], [1, 0]]
+    """
+
+    query_codes: Any
+    database_codes: Any
+    relevance: Relevance
+    bit_weights: npt.ArrayLike | None = None
+    exclude_self: bool = False
+    query_activations: Any = None  # or Real, of a hasher with factors
+    candidates: int | None = None
+    device: "str | torch.device | None" = None
+
+    def __post_init__(self) -> None:
+        codes = {name: Codes.of(getattr(self, name), name=name) for name in ("query_codes", "database_codes")}
+        vars(self).update(codes)  # as the class is frozen
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether items are ranked by something else than the number of bits that differ."""
+        return self.bit_weights is not None or self.query_activations is not None
+
+    def histograms(self, *, weighted: bool = True) -> Iterator[RelevanceHistogram]:
+        """Histograms of successive chunks of queries.
+
+        Parameters
+        ----------
+        weighted : bool, default=True
+            Rank by weighted distances if there are `bit_weights`, and by real queries if there
+            are `query_activations`; False always counts bits.
+
+        Returns
+        -------
+        iterator of RelevanceHistogram
+            Each is of the next queries, as many as fit into 128 MiB and scikit-learn's `working_memory`: weighted
+            distances have nearly as many ties as items.
+        """
+        queries, database = self.query_codes, self.database_codes
+        device = self._checked_device(weighted)
+        queries.check_same(database, "query_codes", "database_codes")
+        pairs = _Levels(len(queries), len(database), self.relevance, self.exclude_self)
+        if device is None:
+            count = self._queries(weighted).count(database, pairs)
+        else:
+            from skhash.codes.torch_search import DeviceCounts
+
+            count = DeviceCounts(queries, database, device, pairs)
+        for chunk in memory_chunks(len(queries), count.bytes_per_query):
+            yield RelevanceHistogram(*count(chunk))
+
+    def _queries(self, weighted: bool) -> Queries | Shortlisted:
+        """Queries of the kind that ranks the items."""
+        queries, real = self.query_codes, self.query_activations
+        if real is None or not weighted:
+            return Queries.of(queries, self.bit_weights if weighted else None)
+        if not isinstance(real, Real):
+            activations = numeric(real, "query_activations")
+            if activations.shape != (len(queries), queries.nbits) or not np.isfinite(activations).all():
+                raise ValueError(
+                    "`query_activations` must be finite, with one value per query and bit, shape "
+                    f"{(len(queries), queries.nbits)}. Got shape {activations.shape}, or NaN or infinity."
+                )
+            real = Real(activations)
+        candidates = as_count_or_none(self.candidates, "candidates")
+        return real if candidates is None else Shortlisted(Bits(queries), real, candidates)
+
+    def _checked_device(self, weighted: bool) -> Any:
+        """Device of torch that counts, or None; ValueError unless Hamming distances are counted."""
+        if self.device is None:
+            return None
+        if weighted and self.has_weights:
+            name = "bit_weights" if self.query_activations is None else "query_activations"
+            raise ValueError(
+                f"`device` must be None with `{name}`: torch counts Hamming distances. Got {self.device!r} instead."
+            )
+        from skhash.codes.torch_search import chosen_device
+
+        return chosen_device(self.device)
+
+
 def relevance_histogram(
     query_codes: Codes | npt.ArrayLike,
     database_codes: Codes | npt.ArrayLike,
@@ -352,56 +463,15 @@ def relevance_histogram(
     >>> relevance_histogram(codes, codes, y, exclude_self=True).counts.tolist()
     [[[0, 0], [0, 1], [1, 0]], [[0, 0], [1, 1], [0, 0]], [[0, 0], [1, 0], [1, 0]]]
     """
-    return concatenate(
-        count_histograms(
-            Codes.of(query_codes, nbits, name="query_codes"),
-            Codes.of(database_codes, nbits, name="database_codes"),
-            Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
-            bit_weights=bit_weights,
-            exclude_self=exclude_self,
-            device=device,
-        )
+    ranking = Ranking(
+        Codes.of(query_codes, nbits, name="query_codes"),
+        Codes.of(database_codes, nbits, name="database_codes"),
+        Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
+        bit_weights,
+        exclude_self,
+        device=device,
     )
-
-
-def count_histograms(
-    queries: Codes,
-    database: Codes,
-    relevance: Relevance,
-    *,
-    bit_weights: npt.ArrayLike | None = None,
-    exclude_self: bool = False,
-    query_activations: npt.NDArray[np.floating] | None = None,
-    candidates: int | None = None,
-    estimates: Estimates | None = None,
-    device: "str | torch.device | None" = None,
-) -> Iterator[RelevanceHistogram]:
-    """Histograms of successive chunks of queries: weighted distances have nearly as many ties as items."""
-    on_device = None if device is None else _checked_device(device, bit_weights, query_activations)
-    queries.check_same(database, "query_codes", "database_codes")
-    pairs = _Levels(len(queries), len(database), relevance, exclude_self)
-    bytes_per_query = 64 * len(database)
-    if on_device is not None:
-        from skhash.codes.torch_search import DeviceCounts
-
-        count: Callable[[slice], tuple[Any, ...]] = DeviceCounts(queries, database, on_device, pairs)
-    elif query_activations is not None:
-        activations = numeric(query_activations, "query_activations")
-        if activations.shape != (len(queries), queries.nbits) or not np.isfinite(activations).all():
-            raise ValueError(
-                "`query_activations` must be finite, with one value per query and bit, shape "
-                f"{(len(queries), queries.nbits)}. Got shape {activations.shape}, or NaN or infinity."
-            )
-        candidates = as_count_or_none(candidates, "candidates")
-        count = Real(activations, estimates).count(database, pairs, Bits(queries), candidates)
-    elif bit_weights is not None:
-        count = Weighted(queries, bit_weights).count(database, pairs)
-    else:
-        count = Bits(queries).count(database, pairs)
-    if query_activations is None and bit_weights is None:  # a count takes what its result does
-        bytes_per_query = 24 * pairs.n_groups + 64 * (queries.nbits + 1)
-    for chunk in memory_chunks(len(queries), bytes_per_query):
-        yield RelevanceHistogram(*count(chunk))
+    return concatenate(ranking.histograms())
 
 
 def histogram_from_distances(
@@ -514,18 +584,6 @@ class _Levels:
         groups, group = np.unique(self.query_group[queries], return_inverse=True)
         indices, levels = self.distinct.levels(groups)
         return indices.astype(np.uint32), group, levels
-
-
-def _checked_device(device: Any, bit_weights: Any, query_activations: Any) -> Any:
-    """Device of torch for the parameter `device`, or None; ValueError unless Hamming distances are counted."""
-    if bit_weights is not None or query_activations is not None:
-        name = "bit_weights" if query_activations is None else "query_activations"
-        raise ValueError(
-            f"`device` must be None with `{name}`: torch counts Hamming distances. Got {device!r} instead."
-        )
-    from skhash.codes.torch_search import chosen_device
-
-    return chosen_device(device)
 
 
 def concatenate(histograms: Iterable[RelevanceHistogram]) -> RelevanceHistogram:

@@ -13,7 +13,9 @@ from skhash._names import check_columns
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
 from skhash.codes import Codes
-from skhash.metrics.evaluation import Ranking, mean_values, values_of_queries
+from skhash.codes.queries import Real
+from skhash.metrics.evaluation import mean_values, values_of_queries
+from skhash.metrics.histogram import Ranking
 from skhash.metrics.metric import Metric
 from skhash.metrics.neighbor_recall import neighbor_recall
 from skhash.metrics.shards import is_dask, sharded_ranking
@@ -180,13 +182,11 @@ class RetrievalScorer:
         >>> ap == hasher.score(X[1000:], y[1000:])
         True
         """
-        ranking = self.ranking(estimator, X, y)
         empty: str = self.empty or "skip"
         of_queries: dict[str, npt.NDArray[np.float64]] = {}
-        for k in dict.fromkeys(self._n_neighbors):  # each number of neighbors defines other relevant items
+        for k, ranking in self._rankings(estimator, X, y).items():
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
-            truth = ranking if k is None else replace(ranking, affinity=replace(ranking.affinity, n_neighbors=k))
-            of_queries |= values_of_queries(truth, metrics, empty)
+            of_queries |= values_of_queries(ranking, metrics, empty)
         of_relevant = [of_queries[metric.name] for metric in self._metrics if metric._required == NO_RELEVANT_ITEM]
         if self.empty is None and of_relevant:
             _check_classes(ranking, np.isnan(of_relevant[0]))
@@ -223,6 +223,10 @@ class RetrievalScorer:
         >>> evaluate_ranking(scorer.ranking(hasher, X, y), ["ap"])["ap"] == scorer(hasher, X, y)
         True
         """
+        return next(iter(self._rankings(estimator, X, y).values()))
+
+    def _rankings(self, estimator: Any, X: Any, y: Any) -> dict[int | None, Ranking]:
+        """Rankings by the numbers of true neighbors of the metrics, each of which defines other relevant items."""
         hasher = find_hasher(estimator)
         if not hasattr(estimator, "transform"):
             raise TypeError(
@@ -235,7 +239,7 @@ class RetrievalScorer:
         if isinstance(self.database, tuple):
             database_X, database_y = self.database
             if is_dask(database_X):
-                return self._sharded(estimator, queries, query_y)
+                return {self._n_neighbors[0]: self._sharded(estimator, queries, query_y)}
             database = of_items(estimator, database_X)
             database_y = self._targets(estimator, hasher, database_X, database_y)
         elif self.database == "fold":
@@ -248,18 +252,15 @@ class RetrievalScorer:
         else:
             database, database_y = training_database(hasher)
             check_columns(y, getattr(hasher, "label_names_in_", None), "`y`", "the training samples", "label")
-        activations, estimates = self._real_queries(estimator, hasher, X, database)
+        affinity: Any = self._affinity(hasher, database_y)
         ranking = Ranking(
             queries,
             database,
-            query_y,
-            database_y,
-            self._affinity(hasher, database_y),
-            bit_weights=self._bit_weights(hasher),
+            Relevance.between(query_y, database_y, affinity),
+            self._bit_weights(hasher),
             exclude_self=isinstance(self.database, str) and self.database == "fold",
-            query_activations=activations,
+            query_activations=self._real_queries(estimator, hasher, X, database) if self.query == "real" else None,
             candidates=self.candidates,
-            estimates=estimates,
         )
         relevance = ranking.relevance
         if isinstance(relevance.affinity, ClassAffinity) and relevance.distinct()[0].shape[1] == 1:
@@ -267,25 +268,28 @@ class RetrievalScorer:
                 "The database holds a single class: every query finds everything or nothing relevant. With sorted "
                 "labels use StratifiedKFold(shuffle=True).",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return ranking
+        rankings = {self._n_neighbors[0]: ranking}
+        for k in self._n_neighbors[1:]:
+            if k not in rankings:
+                truth = Relevance.between(query_y, database_y, replace(affinity, n_neighbors=k))
+                rankings[k] = replace(ranking, relevance=truth)
+        return rankings
 
     def _sharded(self, estimator: Any, queries: Codes, query_y: Any) -> Ranking:
         """Ranking of a dask database, whose targets are in blocks."""
         if self.query == "real":
             raise ValueError("`query` must be 'code' with a dask database, whose shards add. Got 'real' instead.")
         hasher = find_hasher(estimator)
-        options = self._affinity(hasher, query_y), self._bit_weights(hasher)
-        return sharded_ranking(estimator, self.database, queries, query_y, *options)
+        of_queries = Relevance.between(query_y, query_y, self._affinity(hasher, query_y))
+        return sharded_ranking(estimator, self.database, queries, query_y, of_queries, self._bit_weights(hasher))
 
     def _bit_weights(self, hasher: Any) -> Any:
         return getattr(hasher, "bit_weights_", None) if self.weighted else None
 
-    def _real_queries(self, estimator: Any, hasher: Any, X: Any, database: Codes) -> tuple[Any, Any]:
-        """Real queries, and if the hasher has factors the terms of the estimated distances."""
-        if self.query != "real":
-            return None, None
+    def _real_queries(self, estimator: Any, hasher: Any, X: Any, database: Codes) -> Real:
+        """Real queries, which estimate distances if the hasher has factors."""
         if database.factors is None and getattr(hasher, "factors", False):
             raise ValueError(
                 "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "
@@ -359,7 +363,8 @@ def _check_classes(ranking: Ranking, is_empty: npt.NDArray[np.bool_]) -> None:
     """Raise ValueError if the database lacks the classes of most queries, as in folds of labels in order."""
     if 2 * is_empty.sum() <= len(is_empty):
         return
-    classes = Relevance.between(ranking.query_y, ranking.query_y, ranking.affinity).classes
+    targets = ranking.relevance.targets
+    classes = Relevance.between(targets, targets, ranking.relevance.affinity).classes
     # queries that are each alone in their class are instances, which no splitter can keep in both parts
     if classes is not None and is_empty.sum() >= 2 * len(np.unique(classes[is_empty])):
         raise ValueError(

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from skhash._names import check_columns, names_of
 from skhash.affinity import NeighborAffinity, Relevance
 from skhash.codes import Codes
-from skhash.metrics.evaluation import Ranking
-from skhash.metrics.histogram import RelevanceHistogram, relevance_histogram
+from skhash.metrics.histogram import Ranking, RelevanceHistogram, relevance_histogram
 from skhash.unwrap import codes_of
 
 #: results of blocks that are combined at a time, which bounds the memory
@@ -64,22 +63,20 @@ def codes_of_block(estimator: Any, X: Any, nbits: int) -> npt.NDArray[np.uint8]:
 def count_blocks(
     query_codes: Codes,
     pairs: Sequence[tuple[Any, Any]],
-    query_y: Any,
-    affinity: Any,
+    of_queries: Relevance,
     bit_weights: Any,
     split_every: int = SPLIT_EVERY,
     *,
     are_packed: bool = True,
 ) -> Any:
-    """Delayed histogram of pairs of delayed codes and targets; the affinity "auto" is that of the queries' targets."""
+    """Delayed histogram of pairs of delayed codes and targets, by the relevance of the queries to each other."""
     from dask import delayed
 
-    if isinstance(affinity, NeighborAffinity):
+    if isinstance(of_queries.affinity, NeighborAffinity):
         raise ValueError(
             "`affinity` must compare each item alone with a query. Got a NeighborAffinity, which ranks all items: "
             "their shards do not add."
         )
-    of_queries = Relevance.between(query_y, query_y, affinity)
     given = delayed((query_codes, of_queries.targets, of_queries.affinity, bit_weights), pure=False)
     parts = [delayed(_count)(given, codes, y, are_packed) for codes, y in pairs]
     return delayed(_checked)(reduce_tree(parts, _add, split_every))
@@ -107,26 +104,27 @@ def _checked(H: RelevanceHistogram | None) -> RelevanceHistogram:
 
 @dataclass(frozen=True, eq=False)
 class ShardedRanking(Ranking):
-    """Ranking of a database in blocks: `database_codes` are delayed codes, and `database_y` delayed targets."""
+    """Ranking of a database in blocks: `database_codes` are pairs of delayed codes and targets.
+
+    `relevance` is that of the queries to each other.
+    """
 
     def __post_init__(self) -> None:
         """The codes are not here."""
 
     def histograms(self, *, weighted: bool = True) -> Any:
         """Histogram of all queries, from those of the blocks."""
-        pairs = list(zip(self.database_codes, self.database_y, strict=True))
         weights = self.bit_weights if weighted else None
-        yield count_blocks(self.query_codes, pairs, self.query_y, self.affinity, weights).compute()
+        yield count_blocks(self.query_codes, self.database_codes, self.relevance, weights).compute()
 
 
 def sharded_ranking(
-    estimator: Any, database: Any, queries: Codes, query_y: Any, affinity: Any, bit_weights: Any
+    estimator: Any, database: Any, queries: Codes, query_y: Any, of_queries: Relevance, bit_weights: Any
 ) -> ShardedRanking:
     """Ranking of a dask database; each block is encoded by its worker and never gathered."""
     from dask import delayed
 
+    model, encode = delayed(estimator, traverse=False), delayed(codes_of_block)
     X, y = database
-    pairs = pairs_of_blocks(X, y, query_y)
-    model = delayed(estimator, traverse=False)
-    codes: Any = [delayed(codes_of_block)(model, block, queries.nbits) for block, _ in pairs]
-    return ShardedRanking(queries, codes, query_y, [targets for _, targets in pairs], affinity, bit_weights)
+    blocks = [(encode(model, block, queries.nbits), targets) for block, targets in pairs_of_blocks(X, y, query_y)]
+    return ShardedRanking(queries, blocks, of_queries, bit_weights)

@@ -59,11 +59,12 @@ from skhash.neighbors.checks import (
     places_of,
 )
 from skhash.neighbors.items import Items
-from skhash.neighbors.search import SearchPlan
+from skhash.neighbors.search import SearchPlan, VectorQueries
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.unwrap import (
     check_encodes_items,
     check_has_real_queries,
+    code_queries,
     codes_of,
     find_function,
     find_hasher,
@@ -888,7 +889,7 @@ class HammingNeighbors(BaseEstimator):
                     f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
                     f"n_samples_fit = {self.n_samples_fit_}, n_samples = {plan.n_queries}"  # of scikit-learn
                 )
-            if return_ties and (plan.is_shortlisted or (plan.by_code is not None and not plan.by_code.is_exact)):
+            if return_ties and (plan.last is not None or (plan.by_code is not None and not plan.by_code.is_exact)):
                 raise ValueError(
                     "`return_ties` must be False unless all items are ranked. Got True with "
                     f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
@@ -941,48 +942,36 @@ class HammingNeighbors(BaseEstimator):
 
     def _plan(self, X: Any, among: Any) -> SearchPlan:
         """Plan of the search for queries among some items, or all."""
-        items, hasher = self._items, find_hasher(self.hasher_)
-        codes, activations, estimates, vectors = None, None, None, None
-        if self.rerank is not None and items.vectors is None:
+        items, of_items = self._items, self._items.vectors
+        if self.rerank is not None and of_items is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
                 "fit again. With FrozenEstimator(index.hasher_) as the hasher nothing is trained again."
             )
         if X is None and self.query == "real":
             raise ValueError("`X` must be given with query='real': the index stores only codes of its items. Got None.")
-        if X is None:
-            codes = Codes(items.codes.rows(), items.codes.nbits)
-        else:
-            if isinstance(X, Codes) and (self.query == "real" or self.rerank is not None):
-                raise ValueError(
-                    f"`X` must hold samples with query={self.query!r} and rerank={self.rerank!r}, which need more than "
-                    "codes. Got Codes instead."
-                )
-            self._check_function(getattr(hasher, "function_", None))
-            if self.query == "code" or (self.rerank is None and self.candidates is not None):
-                codes = self._encode_more(X)
-            if self.query == "real":
-                factors = None if items.factors is None else items.factors.values
-                activations, estimates = real_queries(self.hasher_, X, factors)
-                self._check_samples(X, activations.shape[1])
-            if items.vectors is not None:
-                vectors = checked_vectors(X, n_samples(X), items.vectors.n_dimensions, "X")
-        if self.rerank is not None:
+        if isinstance(X, Codes) and (self.query == "real" or self.rerank is not None):
+            raise ValueError(
+                f"`X` must hold samples with query={self.query!r} and rerank={self.rerank!r}, which need more than "
+                "codes. Got Codes instead."
+            )
+        if X is not None:
+            self._check_function(find_function(self.hasher_))
+        own_places = items.places if X is None else None
+        stages: list[Any] = []  # the first one ranks all items, a second one those that it has found
+        if self.query == "code" or (self.rerank is None and self.candidates is not None):
+            codes = Codes(items.codes.rows(), items.codes.nbits) if X is None else self._encode_more(X)
+            stages.append(code_queries(self.hasher_, codes))
+        if self.query == "real":
+            real = real_queries(self.hasher_, X, None if items.factors is None else items.factors.values)
+            self._check_samples(X, real.zeros.shape[1])
+            stages.append(real)
+        if self.rerank is not None and of_items is not None:
             self._check_vectors()
-        weights = getattr(hasher, "bit_weights_", None)
-        plan = SearchPlan(
-            items.codes,
-            items.vectors,
-            codes,
-            activations,
-            vectors,
-            weights,
-            self.candidates,
-            self.rerank,
-            own_places=items.places if X is None else None,
-            estimates=estimates,
-            by_code=self._code_search,
-        )
+            vectors = None if X is None else checked_vectors(X, n_samples(X), of_items.n_dimensions, "X")
+            stages.append(VectorQueries(vectors, of_items, self.rerank, own_places))
+        last = stages[1] if len(stages) > 1 else None
+        plan = SearchPlan(items.codes, stages[0], last, self.candidates, own_places, self._code_search)
         if among is not None:
             plan.by_code, plan.chosen = None, chosen_places(among, items, plan.n_queries, X)
         return plan

@@ -1,45 +1,73 @@
 """The stages of a search, and distances of original vectors."""
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from skhash.codes.bits import memory_chunks
 from skhash.codes.blocks import CodeBlocks
-from skhash.codes.codes import Codes
-from skhash.codes.queries import Bits, Estimates, Neighbors, Queries, Real, Weighted, without_self
+from skhash.codes.queries import Bits, Neighbors, Queries, without_self
+from skhash.neighbors.items import ItemVectors
 from skhash.neighbors.merging import smallest
+
+
+class VectorQueries:
+    """Queries by original vectors, which are compared with those of a shortlist alone."""
+
+    units = 1.0
+
+    def __init__(
+        self, vectors: Any, item_vectors: ItemVectors, metric: str, own_places: npt.NDArray[np.int64] | None
+    ) -> None:
+        self.vectors = vectors  # of shape (n_queries, n_dimensions); None if the queries are the items at own_places
+        self.item_vectors, self.metric, self.own_places = item_vectors, metric, own_places
+        self.first = 0  # number of the first query, for messages
+
+    def __getitem__(self, part: slice) -> "VectorQueries":
+        some = copy.copy(self)
+        some.first = self.first + part.start
+        some.vectors = None if self.vectors is None else self.vectors[part]
+        some.own_places = None if self.own_places is None else self.own_places[part]
+        return some
+
+    def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Distances from the items in each row of `places`."""
+        distances = np.empty(places.shape)
+        for query, chosen in enumerate(places):  # one query at a time, so that little of a memmap is in memory
+            own = self.own_places
+            vector = self.vectors[query] if own is None else self.item_vectors.at(own[query : query + 1])[0]
+            distances[query] = vector_distances(vector, self.item_vectors.at(chosen), self.metric)
+            if np.isnan(distances[query]).any():
+                position = items.positions(chosen[np.isnan(distances[query])])[0]
+                raise ValueError(
+                    "Original vectors must be finite. Got NaN as the distance of the item at position "
+                    f"{position} of the index from query {self.first + query} of X. "
+                    "Replace missing values by numbers."
+                )
+        return distances
 
 
 @dataclass  # not frozen, which takes longer than a search among few items
 class SearchPlan:
-    """Stages of a search for the nearest items of some queries, and what each of them needs."""
+    """Stages of a search for the nearest items of some queries, and what they need.
+
+    The first stage ranks all items. If there is another one, it orders the first `candidates` of them.
+    """
 
     items: CodeBlocks
-    item_vectors: Any  # ItemVectors or None
-    codes: Codes | None  # of the queries; None if no stage needs them
-    activations: npt.NDArray[np.floating] | None  # real queries of shape (n_queries, nbits)
-    vectors: Any  # of the queries, of shape (n_queries, n_dimensions); None if the queries are the items
-    bit_weights: npt.NDArray[np.float64] | None
-    candidates: int | None  # length of the shortlist; None for all items
-    metric: str | None  # the distance of vectors, if the last stage re-ranks
-    own_places: npt.NDArray[np.int64] | None  # of queries that are the items, each of which is not its own neighbor
-    estimates: Estimates | None = None  # turn scores of real queries into distances
+    first: Queries
+    last: Queries | VectorQueries | None = None
+    candidates: int | None = None  # length of the shortlist of the last stage; None for all items
+    own_places: npt.NDArray[np.int64] | None = None  # of queries that are the items; none is its own neighbor
     by_code: Any = None  # ApproximateIndex or DeviceCodes in place of the compiled search by Hamming distance, or None
     chosen: Any = None  # ascending places of the items to search among, or a list of those of each query; None is all
-    first_query: int = 0  # number of the first query, for messages
 
     @property
     def n_queries(self) -> int:
         """Number of queries."""
-        return len(self._rows if self.activations is None else self.activations)
-
-    @property
-    def _rows(self) -> npt.NDArray[np.uint8]:
-        """Packed codes of the queries for a stage that needs them."""
-        return self.codes.rows  # type: ignore[union-attr]
+        return self.first.n_queries
 
     @property
     def excludes_self(self) -> bool:
@@ -51,11 +79,6 @@ class SearchPlan:
         """Number of items to search among; that of all if it differs between queries."""
         return self.items.n_items if self.chosen is None or isinstance(self.chosen, list) else len(self.chosen)
 
-    @property
-    def is_shortlisted(self) -> bool:
-        """Whether the last stage ranks a shortlist and not all items."""
-        return self.metric is not None or (self.activations is not None and self.candidates is not None)
-
     def nearest(self, k: int) -> Neighbors:
         """The k nearest items by the last stage, in real distances; `n_ties` is 0 for a shortlist.
 
@@ -65,16 +88,15 @@ class SearchPlan:
             return self._nearest_of_each(k)
         if k > self.n_items - self.excludes_self:  # a filter of few items
             return replace(self, chosen=[self.chosen] * self.n_queries)._nearest_of_each(k)
-        if not self.is_shortlisted:
-            return self._ranked(self._of_bits() if self.activations is None else self._real(), k)
+        if self.last is None:
+            return self._ranked(k)
         n_others = self.n_items - self.excludes_self
         n_candidates = n_others if self.candidates is None else min(self.candidates, n_others)
         if n_candidates < k:
             raise ValueError(f"`candidates` must be at least n_neighbors={k}. Got {self.candidates} instead.")
-        by_code = self.activations is None or self.metric is None
-        first = self._of_bits() if by_code else self._real()
-        shortlist = np.sort(self._ranked(first, n_candidates).indices, axis=1)
-        return Neighbors(*smallest(self._last_distances(shortlist), shortlist, k), np.zeros(self.n_queries, np.int64))
+        shortlist = np.sort(self._ranked(n_candidates).indices, axis=1)
+        distances = self.last.to_items(self.items, shortlist) * self.last.units
+        return Neighbors(*smallest(distances, shortlist, k), np.zeros(self.n_queries, np.int64))
 
     def radius_search(
         self, radius: float, sort_results: bool
@@ -87,10 +109,8 @@ class SearchPlan:
             distances, places = self.by_code.radius_search(self._rows, radius)
         elif self.chosen is not None and not self.n_items:
             return [np.empty(0)] * self.n_queries, [np.empty(0, np.int64)] * self.n_queries
-        elif self.chosen is not None:
-            distances, places = self._of_bits().within(self.items, radius, self.chosen)
         else:
-            distances, places = self._of_bits().within(self.items, radius)
+            distances, places = self.first.within(self.items, radius, self.chosen)
         for query, (d, found) in enumerate(zip(distances, places, strict=True)):
             if self.own_places is not None:
                 d, found = d[found != self.own_places[query]], found[found != self.own_places[query]]
@@ -98,24 +118,20 @@ class SearchPlan:
             distances[query], places[query] = d[order], found[order]
         return distances, places
 
+    @property
+    def _rows(self) -> npt.NDArray[np.uint8]:
+        """Packed codes of the queries, for a search of another library."""
+        codes: Any = self.first
+        rows: npt.NDArray[np.uint8] = codes.codes.rows
+        return rows
+
     def _alone(self, query: int) -> "SearchPlan":
         """The search for one query among its own items, without itself."""
-        part, chosen, vectors = slice(query, query + 1), self.chosen[query], self.vectors
+        part, chosen = slice(query, query + 1), self.chosen[query]
         if self.own_places is not None:
             chosen = chosen[chosen != self.own_places[query]]
-            vectors = None if self.metric is None else self.item_vectors.at(self.own_places[part])
-        elif vectors is not None:
-            vectors = vectors[part]
-        return replace(
-            self,
-            codes=None if self.codes is None else self.codes[part],
-            activations=None if self.activations is None else self.activations[part],
-            vectors=vectors,
-            own_places=None,
-            estimates=self.estimates and self.estimates._replace(constants=self.estimates.constants[part]),
-            chosen=chosen,
-            first_query=query,
-        )
+        last = None if self.last is None else self.last[part]
+        return replace(self, first=self.first[part], last=last, own_places=None, chosen=chosen)
 
     def _nearest_of_each(self, k: int) -> Neighbors:
         """The nearest items of each query among its own."""
@@ -129,58 +145,17 @@ class SearchPlan:
                 every.n_ties[query] = found.n_ties[0]
         return every
 
-    def _of_bits(self) -> Queries:
-        codes: Any = self.codes
-        return Bits(codes) if self.bit_weights is None else Weighted(codes, self.bit_weights)
-
-    def _real(self) -> Queries:
-        return Real(np.asarray(self.activations), self.estimates)
-
-    def _ranked(self, queries: Queries, k: int) -> Neighbors:
-        """The k nearest items of a stage that ranks all of them, in real distances."""
-        n = k + self.excludes_self
-        if self.by_code is not None and isinstance(queries, Bits):
+    def _ranked(self, k: int) -> Neighbors:
+        """The k nearest items by the first stage, in real distances."""
+        n, are_bits = k + self.excludes_self, isinstance(self.first, Bits)
+        if self.by_code is not None and are_bits:
             found: Neighbors = self.by_code.nearest(self._rows, n)
         else:
-            found = queries.nearest(self.items, n, self.chosen)
+            found = self.first.nearest(self.items, n, self.chosen)
         if self.own_places is not None:
             searched = None if self.chosen is None else np.isin(self.own_places, self.chosen)
             found = without_self(found, self.own_places, searched)
-        if isinstance(queries, Bits):
-            return found
-        return Neighbors(found.distances * queries.units, found.indices, found.n_ties)
-
-    def _last_distances(self, shortlist: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Distances of the last stage, of the shape of `shortlist`."""
-        if self.metric is None:
-            return real_distances(np.asarray(self.activations), self.estimates, self.items, shortlist)
-        distances = np.empty(shortlist.shape)
-        for query, chosen in enumerate(shortlist):  # one query at a time, so that little of a memmap is in memory
-            own = self.own_places
-            vector = self.vectors[query] if own is None else self.item_vectors.at(own[query : query + 1])[0]
-            distances[query] = vector_distances(vector, self.item_vectors.at(chosen), self.metric)
-            if np.isnan(distances[query]).any():
-                position = self.items.positions(chosen[np.isnan(distances[query])])[0]
-                raise ValueError(
-                    "Original vectors must be finite. Got NaN as the distance of the item at position "
-                    f"{position} of the index from query {self.first_query + query} of X. "
-                    "Replace missing values by numbers."
-                )
-        return distances
-
-
-def real_distances(
-    activations: npt.NDArray[np.floating],
-    estimates: Estimates | None,
-    items: CodeBlocks,
-    shortlist: npt.NDArray[np.int64],
-) -> npt.NDArray[np.float64]:
-    """Distances of real queries from the items at the places in `shortlist`, of its shape (n_queries, n)."""
-    real = Real(activations, estimates)
-    distances = np.empty(shortlist.shape)
-    for part in memory_chunks(len(shortlist), 32 * activations.shape[1]):
-        distances[part] = real.to_items(part, items, shortlist[part])
-    return distances * real.units
+        return found if are_bits else found._replace(distances=found.distances * self.first.units)
 
 
 def vector_distances(query: Any, items: Any, metric: str) -> npt.NDArray[np.float64]:

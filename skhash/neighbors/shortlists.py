@@ -12,7 +12,7 @@ from skhash._ids import as_ids, is_text, joined_elements, ranks, with_mask
 from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import Codes
-from skhash.neighbors.search import real_distances, vector_distances
+from skhash.neighbors.search import vector_distances
 from skhash.unwrap import check_has_real_queries, find_hasher, real_queries
 
 _NO_ITEM = -1  # as in FAISS
@@ -117,9 +117,8 @@ def order_shortlist(
         of_items = None
         if factors is not None:
             of_items = _joined(_of_items(factors, "factors", counts, is_item, ids), "factors", 2)
-        activations, estimates = real_queries(hasher, queries, of_items)
-        by_codes = real_distances(np.asarray(activations), estimates, items, places)
-        distances[has_item] = by_codes[has_item]
+        real = real_queries(hasher, queries, of_items)
+        distances[has_item] = (real.to_items(items, places) * real.units)[has_item]
     else:
         points = numeric(queries, "queries")
         for row in vectors if isinstance(vectors, list | tuple) else ():

@@ -34,7 +34,7 @@ from skhash._validation import (
     check_option,
     is_count,
 )
-from skhash.affinity import NeighborAffinity, PrecomputedAffinity
+from skhash.affinity import NeighborAffinity, PrecomputedAffinity, Relevance
 from skhash.affinity.targets import as_targets, check_complete
 from skhash.codes.bits import MAX_NBITS, memory_chunks
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
@@ -464,12 +464,8 @@ def _recalls(
     ranked = scorer.ranking(hasher, held_out.queries, held_out.query_vectors)
     recalls = {}
     for kind, truth in truths.items():
-        ranking = replace(
-            ranked,
-            query_y=np.arange(n_items, n_items + n_queries),
-            database_y=np.arange(n_items),
-            affinity=truth.affinity,
-        )
+        targets = np.arange(n_items, n_items + n_queries), np.arange(n_items)
+        ranking = replace(ranked, relevance=Relevance.between(*targets, truth.affinity))
         parts = [
             [neighbor_recall(H, k, candidates=n, empty="zero", average=False) for n in candidates]
             for H in (histogram.by_ranks() for histogram in ranking.histograms())

@@ -67,7 +67,7 @@ def test_the_nearest_codes_are_those_of_brute_force(draw, n_bytes, k, n_queries)
     items, n_blocks = Codes(codes, 8 * codes.shape[1]).blocks(), -(-n_items // LANES)
     from_all = np.bitwise_count(queries[:, None] ^ codes).sum(axis=2, dtype=np.int32)
     for first, last in ((0, n_blocks), (1, n_blocks - 1), (2, 3 + k // LANES)):
-        found = Bits(Codes(queries, 8 * n_bytes)).scan(slice(0, n_queries), items, first, last, k)
+        found = Bits(Codes(queries, 8 * n_bytes)).scan(items, first, last, k)
         start = LANES * first
         expected = brute_force(from_all[:, start : LANES * last], k)
         assert_equal(found, (expected[0], start + expected[1], expected[2]))
@@ -128,16 +128,15 @@ def with_holes(rng, bits, share):
 
 def check_tables(search, distances, items, is_item, k, n_shards=1):
     """Compare the neighbors in shards, and the distances of single items, with the distances of all pairs."""
-    everything = slice(0, len(distances))
     for first, last in pairwise(np.linspace(0, len(items.masks), n_shards + 1).astype(int)):
         places = np.flatnonzero(is_item[: last * LANES])
         places = places[places >= first * LANES]
-        found = search.scan(everything, items, first, last, k)
+        found = search.scan(items, first, last, k)
         n = min(k, len(places))
         assert np.isinf(found.distances[:, n:]).all()
         if n:
             expected, order, n_ties = brute_force(distances[:, places], n)
-            chosen = search.to_items(everything, items, found.indices[:, :n])
+            chosen = search.to_items(items, found.indices[:, :n])
             assert_equal((found.distances[:, :n], found.indices[:, :n], chosen), (expected, places[order], expected))
         if n == k:
             np.testing.assert_array_equal(found.n_ties, n_ties)

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, LSHHasher
+from skhash.affinity import Relevance
 from skhash.codes import Codes, bit_balance, hamming_distances, pack
 from skhash.metrics import Ranking, evaluate_ranking, relevance_histogram
 from skhash.neighbors import HammingNeighbors
@@ -68,7 +69,7 @@ def test_functions_take_codes_in_place_of_an_array(hasher):
     expected = relevance_histogram(bits, bits, y)
     assert_array_equal(relevance_histogram(codes, codes, y).counts, expected.counts)
     assert_array_equal(relevance_histogram(bits, codes, y).counts, expected.counts)
-    values = [evaluate_ranking(Ranking(c, c, y, y, "auto"), ["ap"])["ap"] for c in (bits, codes)]
+    values = [evaluate_ranking(Ranking(c, c, Relevance.between(y, y)), ["ap"])["ap"] for c in (bits, codes)]
     assert values[0] == values[1]
 
 

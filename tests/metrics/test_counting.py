@@ -10,17 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, Relevance
-from skhash.codes import Codes, hamming_distances, pack
+from skhash.codes import hamming_distances, pack
 from skhash.codes.count_kernels import PLANE_ITEMS
-from skhash.codes.queries import SHORT_ITEMS, SHORT_PAIRS
 from skhash.metrics import (
+    Ranking,
     average_precision,
     histogram_from_distances,
     ndcg,
     precision,
     relevance_histogram,
 )
-from skhash.metrics.histogram import concatenate, count_histograms
+from skhash.metrics.histogram import concatenate
 
 WEIGHTS = (3, 1, 1, 0.5, 0, 2, 0.1, 1, 1, 1, 1, 7)
 
@@ -91,8 +91,8 @@ def test_repeated_codes_and_queries_are_counted_once(nbits):
 
 
 @pytest.mark.parametrize("nbits", [9, 64, 70, 300])  # codes that repeat and are merged, and several words a code
-@pytest.mark.parametrize("n_classes", [2, 40, 90])  # longer than a block of the kernel, just long enough, and too short
-def test_a_scan_group_by_group_counts_every_item(nbits, n_classes):
+@pytest.mark.parametrize("n_classes", [2, 40, 90])  # groups of many planes, just large enough for them, and too small
+def test_every_item_of_every_group_is_counted(nbits, n_classes):
     rng = np.random.default_rng(0)
     codes, y = (rng.integers(0, 2, (3000, nbits), dtype=np.uint8), rng.integers(0, n_classes, 3000))
 
@@ -105,9 +105,9 @@ def test_a_scan_group_by_group_counts_every_item(nbits, n_classes):
         assert_array_equal(H.counts, counted_by_numpy(codes[:n_queries], codes, level_index, len(H.levels)))
 
 
-@pytest.mark.parametrize("n_items", [2600, 9000])  # of two groups, the latter have several blocks
-@pytest.mark.parametrize("n_levels", [2, 400])  # histograms of all queries at a time, and of four at a time
-def test_teams_of_queries_count_every_block(n_items, n_levels):
+@pytest.mark.parametrize("n_items", [2600, 9000])
+@pytest.mark.parametrize("n_levels", [2, 400])
+def test_every_level_is_counted(n_items, n_levels):
     rng = np.random.default_rng(0)
     codes, y = rng.integers(0, 2, (n_items, 64), dtype=np.uint8), rng.integers(0, 2, n_items)
 
@@ -163,9 +163,10 @@ def test_the_query_itself_is_left_out(nbits, memory):
 
 @pytest.mark.parametrize("nbits", [1, 7, 8, 9, 16])
 @pytest.mark.parametrize("n_classes", [2, 40])
-def test_short_codes_of_many_items_are_counted_by_tables(nbits, n_classes):
+def test_short_codes_of_many_items_are_counted_by_tables(nbits, n_classes, monkeypatch):
+    monkeypatch.setattr("skhash.codes.queries.SHORT_PAIRS", 2**22)
     rng = np.random.default_rng(0)
-    n_items, n_queries = SHORT_ITEMS + 9, 1 + SHORT_PAIRS // SHORT_ITEMS
+    n_items, n_queries = 2**13 + 9, 2**9
     codes, y = rng.integers(0, 2, (n_items, nbits), dtype=np.uint8), rng.integers(0, n_classes, n_items)
     codes[0], codes[1] = 0, 1  # the largest distance
 
@@ -177,7 +178,8 @@ def test_short_codes_of_many_items_are_counted_by_tables(nbits, n_classes):
     assert_array_equal(H.counts, counted_by_numpy(codes[:n_queries], codes, level_index, len(H.levels)))
 
 
-def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen():
+def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen(monkeypatch):
+    monkeypatch.setattr("skhash.codes.queries.SHORT_PAIRS", 2**22)
     every = np.arange(2**16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
     y = np.zeros(2**16, dtype=int)
     y[:300] = 1
@@ -195,7 +197,7 @@ def test_a_small_working_memory_changes_nothing(kind, weights):
     H = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
     with sklearn.config_context(working_memory=0.01):
         relevance = Relevance.between(*y, affinity)
-        assert len(list(count_histograms(*map(Codes.of, codes), relevance, bit_weights=weights))) > 1
+        assert len(list(Ranking(*codes, relevance, weights).histograms())) > 1
         chunked = relevance_histogram(*codes, *y, affinity=affinity, bit_weights=weights)
         assert len(list(chunked.dense_blocks())) > 1
         values = average_precision(chunked, average=False), precision(chunked, radius=3, average=False)

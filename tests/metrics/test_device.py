@@ -8,8 +8,7 @@ from numpy.testing import assert_array_equal
 
 from skhash.affinity import Relevance
 from skhash.codes import torch_search
-from skhash.metrics import relevance_histogram
-from skhash.metrics.histogram import count_histograms
+from skhash.metrics import Ranking, relevance_histogram
 
 
 @pytest.fixture(params=SEARCH_DEVICES)
@@ -83,10 +82,9 @@ def test_errors():
         relevance_histogram(*given, device="cuda:99")
     with pytest.raises(ValueError, match=r"`device` must be None with `bit_weights`.* Got 'cpu' instead\."):
         relevance_histogram(*given, device="cpu", bit_weights=[1, 2])
+    real = Ranking(*given[:2], Relevance.between(*given[2:]), query_activations=np.ones((1, 2)), device="cpu")
     with pytest.raises(ValueError, match=r"`device` must be None with `query_activations`.* Got 'cpu' instead\."):
-        next(
-            count_histograms(*given[:2], Relevance.between(*given[2:]), device="cpu", query_activations=np.ones((1, 2)))
-        )
+        next(real.histograms())
     with pytest.raises(ValueError, match="same number of bits"):
         relevance_histogram([[0, 1, 1]], *given[1:], device="cpu")
 

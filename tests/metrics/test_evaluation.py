@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skhash.affinity import ClassAffinity
+from skhash.affinity import Relevance
 from skhash.metrics import (
     Metric,
     Ranking,
     average_precision,
     evaluate_histograms,
     evaluate_ranking,
-    evaluation,
     fast_ap,
     ndcg,
     precision,
@@ -22,7 +21,6 @@ from skhash.metrics import (
     relevance_histogram,
 )
 from skhash.metrics.evaluation import evaluate_queries
-from skhash.metrics.histogram import count_histograms
 
 
 def test_queries_without_a_value_give_one_warning():
@@ -36,34 +34,34 @@ def test_queries_without_a_value_give_one_warning():
     assert math.isnan(values["roc_auc"])
 
 
-@pytest.fixture(scope="module")
+RNG = np.random.default_rng(0)
+#: codes and classes of 30 queries and 80 items; classes 4 and 5 are missing in the database
+CODES = [RNG.integers(0, 2, (n, 12)) for n in (30, 80)]
+TARGETS = RNG.integers(0, 6, 30), RNG.integers(0, 4, 80)
+
+
+@pytest.fixture
 def ranking():
-    """Codes of 30 queries and 80 items, of which classes 4 and 5 are missing in the database."""
-    rng = np.random.default_rng(0)
-    codes, database = (rng.integers(0, 2, (n, 12)) for n in (30, 80))
-    return Ranking(codes, database, rng.integers(0, 6, 30), rng.integers(0, 4, 80), ClassAffinity())
+    return Ranking(*CODES, Relevance.between(*TARGETS))
 
 
-def histogram(ranking, bit_weights=None):
-    sides = ranking.query_codes, ranking.database_codes, ranking.query_y, ranking.database_y
-    return relevance_histogram(*sides, bit_weights=bit_weights)
+def histogram(bit_weights=None):
+    return relevance_histogram(*CODES, *TARGETS, bit_weights=bit_weights)
 
 
 def counted(monkeypatch):
-    """List of the calls that count codes, with their weights."""
-    calls = []
+    """List of the passes over a ranking: whether each uses the weights."""
+    passes, count = [], Ranking.histograms
     monkeypatch.setattr(
-        evaluation,
-        "count_histograms",
-        lambda *args, **options: calls.append(options) or count_histograms(*args, **options),
+        Ranking, "histograms", lambda self, *, weighted=True: passes.append(weighted) or count(self, weighted=weighted)
     )
-    return calls
+    return passes
 
 
 @pytest.mark.parametrize("empty", ["zero", "one", "nan"])
 def test_metrics_of_a_ranking_are_those_of_its_histogram(ranking, empty):
     names = ["ap", "ndcg_at_5", Metric.parse("precision_radius_3"), "fast_ap"]
-    H = histogram(ranking)
+    H = histogram()
     expected = {
         "ap": average_precision(H, empty=empty),
         "ndcg_at_5": ndcg(H, k=5, empty=empty),
@@ -80,7 +78,7 @@ def test_all_metrics_and_their_values_per_query_take_one_pass(ranking, monkeypat
     means, values = evaluate_queries(ranking, ["ap", "recall_radius_2", "ap"], empty="zero")
     assert len(calls) == 1
     assert list(means) == list(values) == ["ap", "recall_radius_2"]
-    assert_array_equal(values["ap"], average_precision(histogram(ranking), empty="zero", average=False))
+    assert_array_equal(values["ap"], average_precision(histogram(), empty="zero", average=False))
     assert means == {name: of_queries.mean() for name, of_queries in values.items()}
 
 
@@ -90,16 +88,16 @@ def test_all_metrics_and_their_values_per_query_take_one_pass(ranking, monkeypat
 )
 def test_bits_with_weights_take_a_second_pass_only_if_a_metric_counts_bits(ranking, names, passes, monkeypatch):
     weights = np.linspace(0.1, 2, 12)
-    calls = counted(monkeypatch)
+    found = counted(monkeypatch)
     values = evaluate_ranking(dataclasses.replace(ranking, bit_weights=weights), names, empty="zero")
-    assert [options["bit_weights"] is weights for options in calls] == passes
+    assert found == passes
     for name in names:
-        H = histogram(ranking, None if "radius" in name else weights)
+        H = histogram(None if "radius" in name else weights)
         assert values[name] == pytest.approx(Metric.parse(name)(H, empty="zero"), abs=1e-14)
 
 
-def test_curves_of_single_queries_have_their_mean(ranking):
-    H = histogram(ranking)
+def test_curves_of_single_queries_have_their_mean():
+    H = histogram()
     per_query = precision_recall_curve(H, empty="zero", average=False)
     assert per_query[0].shape == per_query[1].shape == (30, 13)
     for values, mean in zip(per_query[:2], precision_recall_curve(H, empty="zero"), strict=False):

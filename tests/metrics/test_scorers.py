@@ -24,6 +24,7 @@ from skhash import ITQHasher, TALRHasher
 from skhash.affinity import PrecomputedAffinity, SharedLabelsAffinity
 from skhash.metrics import (
     Metric,
+    Ranking,
     RetrievalScorer,
     average_precision,
     ndcg,
@@ -246,11 +247,11 @@ def test_affinity_may_be_another_than_that_of_fit(labels):
 
 
 def test_several_metrics_cost_one_encoding_and_one_histogram(itq, digits):
+    histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
     with (
         patch.object(ITQHasher, "encode", autospec=True, side_effect=ITQHasher.encode) as encode,
-        patch("skhash.metrics.evaluation.count_histograms", side_effect=lambda *a, **k: iter(histograms)) as count,
+        patch.object(Ranking, "histograms", side_effect=lambda **options: iter(histograms)) as count,
     ):
-        histograms = [relevance_histogram([[0]], [[0], [1]], [0], [0, 1])]
         RetrievalScorer(NAMES)(itq, digits.X_query, digits.y_query)
     assert encode.call_count == count.call_count == 1
 

@@ -11,8 +11,7 @@ from skhash.engine import Encoder
 from skhash.engine.data import ArraySubset
 from skhash.engine.early_stopping import BestEpoch
 from skhash.hashers.deep._initial_maps import compute_activations
-from skhash.metrics.evaluation import evaluate_histograms
-from skhash.metrics.histogram import count_histograms
+from skhash.metrics import Ranking, evaluate_ranking
 
 
 class EarlyStopping(BestEpoch):
@@ -36,8 +35,7 @@ class EarlyStopping(BestEpoch):
     def measure(self, encoder: Encoder) -> float:
         """Metric of the held-out samples."""
         codes, database = (self._codes(encoder, X) for X in (self.held_out, self.train))
-        histograms = count_histograms(codes, database, self.relevance)
-        return evaluate_histograms(histograms, [self.metric], empty="zero")[self.metric]
+        return evaluate_ranking(Ranking(codes, database, self.relevance), [self.metric], empty="zero")[self.metric]
 
     @staticmethod
     def _codes(encoder: Encoder, X: Any) -> Codes:
