@@ -72,7 +72,7 @@ class Database:
     Parameters
     ----------
     codes : Codes
-        Codes of the samples, with their factors if the hasher has ``factors=True``.
+        Codes of the samples, with their factors if the hasher has any.
     y : array of shape (n_samples, ...), default=None
         What the affinity compares.
 
@@ -462,8 +462,8 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
         Returns
         -------
         Codes
-            The codes of :meth:`encode`, their number of bits, the identifiers, the factors if the hasher has
-            ``factors=True``, and the fingerprint of the hasher.
+            The codes of :meth:`encode`, their number of bits, the identifiers, the factors if the hasher has any, and
+            the fingerprint of the hasher.
 
         Raises
         ------
@@ -805,9 +805,9 @@ class BaseHasher(ClassNamePrefixFeaturesOutMixin, CallbackSupportMixin, Transfor
             rows = self._map(X, self._packed, is_valid=True)
             self.database_ = Database(Codes(rows, self._n_features_out), targets)
 
-    def _set_database(self, codes: npt.NDArray[np.uint8], y: Any = None, factors: Any = None) -> None:
+    def _set_database(self, codes: Codes, y: Any) -> None:
         """Set the database to the values of a file, which are checked afterwards."""
-        self.database_ = Database(Codes(codes, self._n_features_out, factors=factors), y)
+        self.database_ = Database(codes, y)
 
     def _store_weights(self, weights: Any) -> None:
         """Set the fitted attributes of a method that learns step by step."""

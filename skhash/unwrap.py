@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.frozen import FrozenEstimator
 
 from skhash.codes.codes import Codes
-from skhash.codes.queries import Estimates, Queries, Real
+from skhash.codes.queries import Estimates, Real
 
 
 def codes_of(estimator: Any, X: Any) -> Codes:
@@ -81,15 +81,16 @@ def check_encodes_items(estimator: Any) -> None:
         )
 
 
-def code_queries(estimator: Any, codes: Codes) -> Queries:
-    """Queries by their codes, with the weights of the bits if the hasher has learned any."""
-    return Queries.of(codes, getattr(find_hasher(estimator), "bit_weights_", None))
+def lacks_factors(estimator: Any, codes: Codes) -> bool:
+    """Whether the real queries of a hasher estimate distances by factors that the codes of the items do not have."""
+    return codes.factors is None and bool(getattr(find_hasher(estimator), "factors", False))
 
 
-def real_queries(estimator: Any, X: Any, factors: Any) -> Real:
-    """Real queries, which estimate distances if there are factors of the items."""
+def real_queries(estimator: Any, X: Any, items: Any) -> Real:
+    """Real queries, which estimate distances if the items, Codes or their factors alone, have factors."""
     check_has_real_queries(estimator)
     hasher, samples = find_hasher(estimator), hasher_input(estimator, X)
+    factors = items.factors if isinstance(items, Codes) else items
     if factors is None:
         return Real(hasher.project_queries(samples))
     activations, constants = hasher._queries_for_factors(samples)

@@ -41,7 +41,7 @@ from skhash.persistence.encodings import write_fingerprint
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
 from skhash.stores._common import IfExists
-from skhash.unwrap import find_hasher, hasher_input, items_of
+from skhash.unwrap import find_hasher, hasher_input, items_of, lacks_factors
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
@@ -149,7 +149,7 @@ def index(options: argparse.Namespace) -> int:
     model = load_hasher(options)
     samples, read_items = open_items(model, options)
     items = read_items()
-    if items.codes.factors is None and getattr(find_hasher(model), "factors", False):
+    if lacks_factors(model, items.codes):
         raise ValueError(f"{options.data} must have factors, as {options.model} has. Write it with skhash encode.")
     found = HammingNeighbors(FrozenEstimator(model))
     fill(found, items, options)

@@ -169,18 +169,13 @@ def _invalid(path: str, what: str) -> Iterator[None]:
 
 def _checked_codes(arrays: Mapping[str, Any], how: str) -> ItemsOfFile:
     """Codes and factors from the arrays of a file."""
-    nbits, factors = arrays.get("nbits", np.empty(0)), arrays.get("factors")
+    nbits = arrays.get("nbits", np.empty(0))
+    given: dict[str, Any] = {name: arrays.get(name) for name in ("ids", "factors")}
     if nbits.shape != ():
         raise ValueError(f"`nbits` must be an int. {how}")
     fingerprint = arrays.get("fingerprint")
     fingerprint = None if fingerprint is None else fingerprint[()]  # a text, unless it is an array of some
-    codes = Codes.of(arrays["codes"], nbits.item(), ids=arrays.get("ids"), fingerprint=fingerprint)
-    if factors is not None:
-        if factors.shape != (len(codes), 2) or factors.dtype != np.float32:
-            raise ValueError(f"`factors` must be float32 of shape ({len(codes)}, 2). {how}")
-        if not np.isfinite(factors).all():
-            raise ValueError(f"`factors` must be finite. {how}")
-    return ItemsOfFile(replace(codes, factors=factors))
+    return ItemsOfFile(Codes.of(arrays["codes"], nbits.item(), **given, fingerprint=fingerprint))
 
 
 def _checked_notes(notes: Mapping[str, Any], n: int, how: str) -> dict[str, Any]:

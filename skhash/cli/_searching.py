@@ -35,7 +35,7 @@ from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
 from skhash.persistence.indexes import LATER
 from skhash.trec import write_run
-from skhash.unwrap import codes_of, find_hasher
+from skhash.unwrap import codes_of, find_hasher, lacks_factors
 
 #: queries and items of the table that is printed
 _SHOWN = 10
@@ -113,7 +113,7 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         with errors_of(options.queries):
             codes_of(model, query)  # a wrong number of features is an error before any work
         items = read_items()
-        if index.query == "real" and items.codes.factors is None and getattr(find_hasher(model), "factors", False):
+        if index.query == "real" and lacks_factors(model, items.codes):
             raise ValueError(f"{options.data} must have factors for real queries. Write it with skhash encode.")
         fill(index, items, options)
     elif model is not whole:  # the network of the index has turned the queries into features
@@ -280,8 +280,9 @@ def _meaning(index: HammingNeighbors) -> str:
     if index.rerank is not None:
         return _OF_VECTORS[index.rerank]
     if index.query == "real":
-        has_factors = index.factors_ is not None
-        return f"estimated {_ESTIMATED[hasher.metric]}" if has_factors else "minus the score of the real query"
+        if index.factors_ is not None:
+            return f"estimated {_ESTIMATED[hasher.metric]}"
+        return "minus the score of the real query"
     return "Hamming distance" if getattr(hasher, "bit_weights_", None) is None else "weighted Hamming distance"
 
 

@@ -352,8 +352,9 @@ class Real(Sums):
         """See :class:`Queries`."""
         if self.estimates is None:
             return self
+        factors, metric, constants = self.estimates
         queries = copy.copy(self)
-        queries.estimates = self.estimates._replace(factors=self.estimates.factors[places])
+        queries.estimates = Estimates(factors[places], metric, constants)
         return queries
 
     def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:

@@ -79,7 +79,7 @@ class HasherIndex:
 
     def search(self, queries: Floats, k: int) -> Found:
         """Nearest items of real queries, by estimated distances if the hasher has factors."""
-        return self._nearest(real_queries(self.hasher, queries, self.codes.factors), k)
+        return self._nearest(real_queries(self.hasher, queries, self.codes), k)
 
     def search_codes(self, queries: Floats, k: int) -> Found:
         """Nearest items by Hamming distance."""

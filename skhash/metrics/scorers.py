@@ -25,6 +25,7 @@ from skhash.unwrap import (
     find_hasher,
     hasher_input,
     items_of,
+    lacks_factors,
     real_queries,
     training_database,
 )
@@ -259,7 +260,7 @@ class RetrievalScorer:
             Relevance.between(query_y, database_y, affinity),
             self._bit_weights(hasher),
             exclude_self=isinstance(self.database, str) and self.database == "fold",
-            query_activations=self._real_queries(estimator, hasher, X, database) if self.query == "real" else None,
+            query_activations=self._real_queries(estimator, X, database) if self.query == "real" else None,
             candidates=self.candidates,
         )
         relevance = ranking.relevance
@@ -288,14 +289,14 @@ class RetrievalScorer:
     def _bit_weights(self, hasher: Any) -> Any:
         return getattr(hasher, "bit_weights_", None) if self.weighted else None
 
-    def _real_queries(self, estimator: Any, hasher: Any, X: Any, database: Codes) -> Real:
+    def _real_queries(self, estimator: Any, X: Any, database: Codes) -> Real:
         """Real queries, which estimate distances if the hasher has factors."""
-        if database.factors is None and getattr(hasher, "factors", False):
+        if lacks_factors(estimator, database):
             raise ValueError(
                 "`database` must be the samples, (X, y), with the factors of a prefix, which are not stored. "
                 "Got 'fit' instead."
             )
-        return real_queries(estimator, X, database.factors)
+        return real_queries(estimator, X, database)
 
     def _affinity(self, hasher: Any, database_y: Any) -> str | Callable[[Any, Any], Any]:
         if self._n_neighbors[0] is not None:

@@ -41,7 +41,7 @@ from skhash.codes import Codes
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.codes import are_other, are_packed, check_same_nbits
-from skhash.codes.queries import Neighbors
+from skhash.codes.queries import Neighbors, Queries
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
 from skhash.neighbors.among import chosen_places
@@ -64,7 +64,6 @@ from skhash.persistence.fingerprint import known_fingerprint
 from skhash.unwrap import (
     check_encodes_items,
     check_has_real_queries,
-    code_queries,
     codes_of,
     find_function,
     find_hasher,
@@ -828,6 +827,15 @@ class HammingNeighbors(BaseEstimator):
             return X
         if hasattr(self, "n_features_in_"):  # False if the items are texts, which a Pipeline encodes
             check_not_1d(X)
+        if self.hasher_ is None and self.nbits is None:
+            nbits = self._items.codes.nbits
+            # wrong bits, or packed codes: which of them cannot be told
+            if getattr(X, "dtype", None) == np.uint8 and X.shape[1:] == (-(-nbits // 8),) != (nbits,):
+                raise ValueError(
+                    f"`X` must be bits of shape (n, {nbits}), or Codes, for an index with nbits=None. Got uint8 of "
+                    f"shape {X.shape} instead. Pass packed codes as Codes.of(X, {nbits}), or fit "
+                    f"HammingNeighbors(nbits={nbits})."
+                )
         codes = items_of(self.hasher_, X) if are_items else self._encode(self.hasher_, X)
         self._check_samples(X, codes.nbits)
         return codes
@@ -942,7 +950,7 @@ class HammingNeighbors(BaseEstimator):
 
     def _plan(self, X: Any, among: Any) -> SearchPlan:
         """Plan of the search for queries among some items, or all."""
-        items, of_items = self._items, self._items.vectors
+        items, of_items, hasher = self._items, self._items.vectors, find_hasher(self.hasher_)
         if self.rerank is not None and of_items is None:
             raise ValueError(
                 f"`rerank` must be None unless `fit` has kept the vectors. Got {self.rerank!r}, which was set later: "
@@ -956,12 +964,12 @@ class HammingNeighbors(BaseEstimator):
                 "codes. Got Codes instead."
             )
         if X is not None:
-            self._check_function(find_function(self.hasher_))
+            self._check_function(getattr(hasher, "function_", None))
         own_places = items.places if X is None else None
         stages: list[Any] = []  # the first one ranks all items, a second one those that it has found
         if self.query == "code" or (self.rerank is None and self.candidates is not None):
             codes = Codes(items.codes.rows(), items.codes.nbits) if X is None else self._encode_more(X)
-            stages.append(code_queries(self.hasher_, codes))
+            stages.append(Queries.of(codes, getattr(hasher, "bit_weights_", None)))
         if self.query == "real":
             real = real_queries(self.hasher_, X, None if items.factors is None else items.factors.values)
             self._check_samples(X, real.zeros.shape[1])

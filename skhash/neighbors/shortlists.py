@@ -183,7 +183,7 @@ def _check_hasher(hasher: Any, factors: Any) -> None:
         raise ValueError("`hasher` must be given with `codes`, for the real queries. Got None.")
     check_has_real_queries(hasher)
     if factors is not None and not getattr(find_hasher(hasher), "factors", False):
-        raise ValueError("`factors` must be None unless the hasher has factors=True. Got factors.")
+        raise ValueError("`factors` must be None for a hasher without factors. Got some.")
 
 
 def _rows(values: Any, name: str, counts: int | Sequence[int]) -> list[Any]:

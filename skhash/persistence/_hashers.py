@@ -9,7 +9,7 @@ from scipy import sparse
 
 from skhash._validation import OPTIONAL, Array, as_count, is_count, is_cpu, qualified_name
 from skhash.codes.bits import MAX_NBITS
-from skhash.codes.codes import check_packed
+from skhash.codes.codes import Codes, check_packed
 from skhash.exceptions import InvalidFileError
 from skhash.functions import HashFunction
 from skhash.persistence._checking import (
@@ -304,7 +304,8 @@ def _build(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> Any:
         require(type(database) is dict and database.keys() == DATABASE, "database_", f"a dict of {DATABASE}", database)
     _check_function(hasher)
     if database is not None:
-        hasher._set_database(**database)
+        codes = Codes(database["codes"], hasher._n_features_out, factors=database["factors"])
+        hasher._set_database(codes, database["y"])
     given = header["nbits"]
     require(type(given) is int and given == hasher._n_features_out, "nbits", str(hasher._n_features_out), given)
     return hasher

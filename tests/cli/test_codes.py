@@ -587,7 +587,7 @@ def test_no_file_that_is_read_is_replaced(arguments, files, digits, tmp_path, mo
         ({"codes": np.ones((3, 2), np.uint8), "nbits": 17}, "has no codes: `codes` must hold packed codes of 17 bits"),
         (
             {"codes": np.ones((3, 1), np.uint8), "nbits": 8, "factors": np.ones(3)},
-            "has no codes: `factors` must be float32 of shape (3, 2).",
+            "has no codes: `factors` must have two numbers per code, shape (3, 2).",
         ),
         ({"codes": np.ones((3, 2), np.uint8), "nbits": 12}, "has no codes: `codes` must have zeros after bit 12"),
     ],

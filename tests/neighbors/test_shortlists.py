@@ -184,7 +184,7 @@ TEXTS = [["0" * 12, "0" * 12], ["0" * 12, "0" * 11]]
         (PAIR, GOOD | {"vectors": ITEMS[PAIR]}, r"Either `codes` or `vectors` must be given\. Got both instead\."),
         (PAIR, GOOD | {"hasher": None}, r"`hasher` must be given with `codes`, for the real queries\. Got None\."),
         (PAIR, GOOD | {"hasher": StandardScaler()}, r"`hasher` must be a hasher of skhash, .* Got a StandardScaler"),
-        (PAIR, GOOD | {"factors": np.ones((2, 2, 2))}, r"`factors` must be None unless the hasher has factors=True\."),
+        (PAIR, GOOD | {"factors": np.ones((2, 2, 2))}, r"`factors` must be None for a hasher without factors\."),
         (
             PAIR,
             {"vectors": ITEMS[PAIR]},
