@@ -54,8 +54,14 @@ def text_labels(
 
 def list_labels(
     column: str, cells: Sequence[Any], refuse: Callable[[str], Exception], place: Callable[[int], str]
-) -> tuple[npt.NDArray[np.uint8], list[str]]:
-    """Targets of a column of lists of labels, a uint8 matrix, and the names of its columns. An empty list has none."""
+) -> tuple[npt.NDArray[np.uint8], list[str] | None]:
+    """Targets of a column of lists of labels, a uint8 matrix, and the names of its columns. An empty list has none.
+
+    Lists of one length that hold only 0 and 1 are rows of such a matrix.
+    """
+    lengths = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
+    if len(lengths) == 1 and max(lengths) > 1 and all(value in (0, 1) for cell in cells for value in cell):
+        return np.array(cells, np.uint8), None
     for row, cell in enumerate(cells):
         if not isinstance(cell, list) or not all(isinstance(label, str | int) for label in cell):
             raise refuse(

@@ -116,8 +116,8 @@ def test_a_data_set_with_a_name_goes_through_the_chain(tmp_path, monkeypatch, ca
     monkeypatch.setenv("SKHASH_DATA", str(tmp_path))
     for name, items in (("digits", X), ("mine", X[:300])):
         assert fit(name, "model") == 0
-        assert main(["encode", "model", name, "--out", "codes.npz"]) == 0
-        assert_array_equal(np.load("codes.npz")["codes"], PCAHasher(12).fit(items).encode(items))
+        assert main(["encode", "model", name, "--out", f"{name}_codes.npz"]) == 0
+        assert_array_equal(np.load(f"{name}_codes.npz")["codes"], PCAHasher(12).fit(items).encode(items))
         assert main(["search", "model", name, name, "--k", "2"]) == 0
 
 

@@ -186,12 +186,13 @@ def test_an_index_keeps_several_labels(place, tmp_path):
 @pytest.mark.parametrize("store", ["parquet", "faiss"])
 def test_paths_are_exported_where_a_store_has_text(store, place, codes, tmp_path, capsys):
     pytest.importorskip({"parquet": "pyarrow", "faiss": "faiss"}[store])
-    index, out = f"{tmp_path}/index", f"{tmp_path}/codes.{store}"
+    index = f"{tmp_path}/index"
     assert main(["index", f"{place}/model", codes, "--out", index]) == 0
     capsys.readouterr()
     with np.load(codes) as file:
         paths = file["paths"].tolist()
-    for given in (codes, index):
+    for number, given in enumerate((codes, index)):
+        out = f"{tmp_path}/codes{number}.{store}"
         assert main(["export", given, "--to", store, "--out", out]) == 0
         remark = f"The ids are 0, 1, 2, ..., in the order of {given}: faiss takes no text as ids.\n"
         remark += f"Fingerprint of the hasher: {out}.fingerprint\n"
@@ -477,7 +478,7 @@ def test_kept_models_of_a_comparison_know_their_network_and_training_pictures(ne
     models = [f"report/{row['model']}" for row in json.loads((tmp_path / "report/results.json").read_text())]
     marked = []
     for model in models:
-        assert main(["encode", model, pictures, "--out", "codes.npz", *(backbone or features(place))]) == 0
+        assert main(["encode", model, pictures, "--out", "codes.npz", "--fresh", *(backbone or features(place))]) == 0
         assert main(["browse", "codes.npz", "--images", pictures, "--out", "page.html"]) == 0
         marked += trained_in(tmp_path / "page.html")
     assert [len(names) for names in marked] == [32, 32]  # of 40, without the 8 queries
