@@ -220,7 +220,12 @@ def _compare(options: "argparse.Namespace") -> int:
                 live.write(event)
 
             def watch(event: object) -> None:
-                live.write(event) if isinstance(event, Plan) else live.show(event)
+                if not isinstance(event, Plan):
+                    live.show(event)
+                    return
+                live.write(event)
+                if options.note:
+                    live.write(options.note)
 
             results, _ = compare(
                 [source.file for source in sources],

@@ -32,6 +32,8 @@ _DATA = (
 _ITEMS = f"items: {_DATA}; or codes from skhash encode"
 _COMPARE = """Fit several methods on one or more data sets and print a table for each.
 Commas or spaces separate the items of a list."""
+#: what `skhash compare` compares by default: for neighbors, what people choose between
+_COMPARED = {"relevance": "talr,itq,lsh", "neighbors": "embedding,itq,pq,opq,rabitq"}
 _DISTANCES = ("cosine", "euclidean", "inner")  # of vectors
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
@@ -121,8 +123,8 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--methods",
         metavar="NAME",
-        help="methods or groups of methods (default talr,itq,lsh; for neighbors itq,embedding,baselines); a class of "
-        "your own is module:Class",
+        help=f"methods or groups of methods (default {_COMPARED['relevance']}; for neighbors "
+        f"{_COMPARED['neighbors']}); a class of your own is module:Class",
         **several,
     )
     job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
@@ -136,7 +138,7 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "lists all (default ap with its tie range, ndcg, precision_at_100, precision_radius_2)",
         **several,
     )
-    job.add_argument("--seeds", type=_count, default=3, metavar="N", help="number of random splits (default 3)")
+    job.add_argument("--seeds", type=_count, metavar="N", help="number of random splits (default 3, for neighbors 1)")
     job.add_argument(
         "--tune",
         type=lambda text: _count(text, 2),
@@ -523,9 +525,10 @@ def check(options: argparse.Namespace) -> None:
     if options.bits and options.bytes:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
-    defaults = {"methods": "talr,itq,lsh", "bits": "16,32,64", "bytes": "", "metrics": "", "format": ""}
+    task = "neighbors" if is_neighbors else "relevance"
+    defaults = {"methods": _COMPARED[task], "bits": "16,32,64", "bytes": "", "metrics": "", "format": ""}
     if is_neighbors:
-        defaults |= {"methods": "itq,embedding,baselines", "bits": "", "bytes": "8,16,32,64"}
+        defaults |= {"bits": "", "bytes": "8,16,32,64"}
     if options.bits or options.bytes:
         defaults |= {"bits": "", "bytes": ""}
     for name, default in defaults.items():
@@ -539,7 +542,9 @@ def check(options: argparse.Namespace) -> None:
             raise ValueError(
                 f"--{name} must be ints >= 1, such as {example}. Got {', '.join(map(repr, wrong))} instead."
             )
-    _check_tables(options, "neighbors" if is_neighbors else "relevance")
+    _check_tables(options, task)
+    options.note = _left_out(options) if is_neighbors else ""
+    options.seeds = options.seeds or (1 if is_neighbors else 3)
     options.metrics = options.metrics or None
     options.bits = [int(text) for text in options.bits] + [8 * int(text) for text in options.bytes]
     if options.out == "":  # from an empty variable of a script; nothing would be written
@@ -564,6 +569,19 @@ def _check_tables(options: argparse.Namespace, task: str) -> None:
     methods = expand_methods(options.methods, task)
     if options.baseline not in (None, *methods):
         raise ValueError(f"--baseline must be one of {', '.join(methods)}. Got {options.baseline!r} instead.")
+
+
+def _left_out(options: argparse.Namespace) -> str:
+    """Sentences about what a comparison of neighbors leaves out by default."""
+    from skhash.comparison import expand_methods
+
+    notes = []
+    if options.methods == _COMPARED["neighbors"].split(","):
+        n_others = len(expand_methods(["all"], "neighbors")) - len(options.methods)
+        notes.append(f"Compared are {', '.join(options.methods)}; --methods all adds {n_others} others.")
+    if options.seeds is None:
+        notes.append("There is one split; --seeds 3 shows how much a result depends on it.")
+    return " ".join(notes)
 
 
 def import_from_here(methods: Sequence[str]) -> None:

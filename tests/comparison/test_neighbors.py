@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info
 
 from skhash import EmbeddingHasher, ITQHasher
 from skhash.affinity import NeighborAffinity
 from skhash.cli import main
+from skhash.cli._options import check, parser
 from skhash.codes import hamming_distances
 from skhash.comparison import (
     compare,
@@ -22,7 +24,7 @@ from skhash.comparison import (
     write_report,
 )
 from skhash.comparison._baselines import make_baseline, nearest_numbers, why_not
-from skhash.comparison._neighbors import HasherIndex, Vectors, evaluate_method, search_recalls
+from skhash.comparison._neighbors import HasherIndex, Vectors, _query_times, evaluate_method, search_recalls
 from skhash.comparison.tables import CODE_METRICS, REAL_METRICS
 from skhash.datasets import PROTOCOLS
 from skhash.metrics import RetrievalScorer
@@ -438,3 +440,43 @@ def test_without_faiss_its_rows_say_so_and_the_rest_runs(monkeypatch, capsys, tm
     assert "needs" not in output.out
     rewritten(tmp_path)
     assert "needs faiss-cpu" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_by_default_a_handful_of_methods_is_compared_once():
+    options = parser().parse_args(["compare", "--task", "neighbors"])
+    check(options)
+    assert (options.methods, options.seeds) == (["embedding", "itq", "pq", "opq", "rabitq"], 1)
+    n_others = len(expand_methods(["all"], "neighbors")) - 5
+    assert options.note == (
+        f"Compared are embedding, itq, pq, opq, rabitq; --methods all adds {n_others} others. "
+        "There is one split; --seeds 3 shows how much a result depends on it."
+    )
+    options = parser().parse_args(["compare", "--protocol", "neighbors-cosine", "--methods", "itq", "--seeds", "2"])
+    check(options)
+    assert (options.methods, options.seeds, options.note) == (["itq"], 2, "")
+    options = parser().parse_args(["compare"])
+    check(options)
+    assert (options.methods, options.seeds, options.note) == (["talr", "itq", "lsh"], 3, "")
+
+
+def test_what_is_left_out_is_said(tmp_path, capsys):
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((300, 8)))
+    command = ["compare", f"{tmp_path}/X.npy", "--task", "neighbors", "--methods", "itq", "--bits", "8"]
+    assert main(command) == 0
+    assert capsys.readouterr().err.count("There is one split; --seeds 3 shows how much") == 1
+
+
+def test_the_time_of_a_query_is_that_of_one_thread_in_the_fastest_round(monkeypatch):
+    clock, threads, slowness = [0.0], set(), iter([9, 7, 3, 8, 9, 9])
+
+    def search(queries, k):
+        threads.update(library["num_threads"] for library in threadpool_info())
+        clock[0] += slow[0] * len(queries) / (100 if len(queries) > 1 else 1)
+        if len(queries) > 1:  # the last search of a round
+            slow[0] = next(slowness)
+
+    slow = [next(slowness)]
+    monkeypatch.setattr("skhash.comparison._neighbors.time.process_time", lambda: clock[0])
+    times = _query_times(search, Vectors(np.zeros((30, 2)), np.zeros((200, 2))))
+    assert times == {"single_query_ms": 3000, "batch_query_ms": 30}
+    assert threads == {1}
