@@ -22,6 +22,7 @@ import numpy as np
 from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher
+from skhash.unwrap import items_of
 from skhash.vectors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
 
 N_QUERIES = 4000
@@ -85,7 +86,7 @@ def main():
     hashers = {nbits: METHODS[options.method](nbits).fit(data.items) for nbits in map(int, options.bits.split(","))}
     for query in options.queries.split(","):
         recalls = {
-            _Way(n, query, None): _recalls(hasher, data, truths, K, CANDIDATES, query)[None]
+            _Way(n, query, None): _recalls(hasher, items_of(hasher, data.items), data, truths, CANDIDATES, query)[None]
             for n, hasher in hashers.items()
         }
         targets = [float(target) for target in options.targets.split(",")]

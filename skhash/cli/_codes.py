@@ -40,7 +40,6 @@ from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.encodings import write_fingerprint
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
-from skhash.stores._common import IfExists
 from skhash.unwrap import find_hasher, hasher_input, items_of, lacks_factors
 
 #: stores with tables that have a name
@@ -268,7 +267,7 @@ def _content(store: str, codes: Codes) -> Any:
     return stores.to_sentence_transformers(codes, precision)
 
 
-def _to_table(store: str, codes: Codes, place: str, table: str, if_exists: IfExists) -> None:
+def _to_table(store: str, codes: Codes, place: str, table: str, if_exists: Any) -> None:
     """Write codes into a table."""
     if store == "lancedb":
         connection = library("lancedb", "lancedb", "--to lancedb").connect(place)

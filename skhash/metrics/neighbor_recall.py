@@ -76,13 +76,13 @@ def neighbor_recall(
         found = xp.minimum(relevant_until(n, p, rank), most)
         if isinstance(n, np.ndarray) and ties == "average":
             for query in np.flatnonzero(relevant > k):
-                found[query] = _mean_of_at_most(n[query], p[query], rank, k)
+                found[query] = mean_of_at_most(n[query], p[query], rank, k)
         return divide(found, xp.minimum(relevant, most)), relevant > 0
 
     return over_queries(H, formula, empty, average)
 
 
-def _mean_of_at_most(n: npt.NDArray[Any], p: npt.NDArray[Any], rank: int, k: int) -> float:
+def mean_of_at_most(n: npt.NDArray[Any], p: npt.NDArray[Any], rank: int, k: int) -> float:
     """Mean, over the orders inside the tie that a rank splits, of the number of relevant items, where at most k count.
 
     The relevant items that the rank takes of the tie have a hypergeometric distribution.

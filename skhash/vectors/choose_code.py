@@ -13,12 +13,11 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.optimize import bisect
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
@@ -34,11 +33,14 @@ from skhash._validation import (
     check_option,
     is_count,
 )
-from skhash.affinity import NeighborAffinity, PrecomputedAffinity, Relevance
+from skhash.affinity import NeighborAffinity
 from skhash.affinity.targets import as_targets, check_complete
+from skhash.codes import Codes
 from skhash.codes.bits import MAX_NBITS, memory_chunks
+from skhash.codes.queries import Queries
+from skhash.metrics.neighbor_recall import mean_of_at_most
 from skhash.neighbors.hamming_neighbors import HammingNeighbors
-from skhash.unwrap import find_hasher, items_of, named_warnings
+from skhash.unwrap import codes_of, find_hasher, items_of, named_warnings, real_queries
 
 _MULTIPLES = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)  # default numbers of candidates, as multiples of k
 _MAX_QUERIES = 1000  # largest default number of queries
@@ -220,8 +222,8 @@ def choose_code(
     random_state : int, RandomState instance or None, default=None
         Draws the samples that are queries. The hasher has a `random_state` of its own.
     verbose : int, default=0
-        Whether to print a line before each fit and one after it. Callbacks of the hasher, such as the ``ProgressBar``
-        of scikit-learn, show the epochs of each fit.
+        Whether to print a line before each fit, one after it, and one when its recall is measured. Callbacks of the
+        hasher, such as the ``ProgressBar`` of scikit-learn, show the epochs of each fit.
 
     Returns
     -------
@@ -279,6 +281,9 @@ def choose_code(
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
     fit_params = _fit_params(hasher, *learned_from, held_out.learned)
+    if verbose:
+        n_items, n_held_out = len(held_out.item_vectors), len(held_out.query_vectors)
+        print(f"[choose_code] find the {k} nearest of {n_items:,} items for {n_held_out:,} queries", flush=True)
     truths = {kind: _true_neighbors(held_out, k, near, _BITS.get(kind)) for kind in storages}
     hashers: dict[int, Any] = {}
     recalls: dict[_Way, npt.NDArray[np.float64]] = {}
@@ -286,16 +291,23 @@ def choose_code(
     for length, fitted, told in _fit_lengths(
         hasher, name, lengths, learned_from, fit_params, len(held_out.item_vectors), verbose
     ):
-        hashers[length] = fitted
+        hashers[length], start = fitted, time.perf_counter()
+        if verbose:
+            print(told, flush=True)
+        codes = items_of(fitted, held_out.items)
+        told_recalls = []
         for kind in kinds:
-            measured = _recalls(fitted, held_out, truths, k, numbers, kind)
+            measured = _recalls(fitted, codes, held_out, truths, k, numbers, kind)
             for storage, values in measured.items():
                 recalls[_Way(length, kind, storage)] = values
-                sizes[_Way(length, kind, storage)] = _bytes_per_item(fitted, held_out, length, storage)
-            if verbose:
-                recall = max(float(values[-1].mean()) for values in measured.values())
-                real = ", real queries" if kind == "real" and len(kinds) > 1 else ""
-                print(f"{told}, recall {recall:.3f} with {numbers[-1]} candidates{real}", flush=True)
+                sizes[_Way(length, kind, storage)] = _bytes_per_item(codes, held_out, storage)
+            recall = max(float(values[-1].mean()) for values in measured.values())
+            told_recalls.append(f"{recall:.3f}{' by real queries' if kind == 'real' and len(kinds) > 1 else ''}")
+        if verbose:
+            head = told.partition(":")[0]
+            seconds = time.perf_counter() - start
+            found = f"recall {' and '.join(told_recalls)} with {numbers[-1]} candidates"
+            print(f"{head}: measured in {seconds:.1f} s, {found}", flush=True)
     table = _measured_table(dict(sorted(recalls.items(), key=lambda item: item[0].nbits)), numbers, sizes, confidence)
     best = _smallest_code(table, target_recall)
     if best is None:
@@ -412,32 +424,25 @@ class _HeldOut:
     learned: Any = None  # queries that a hasher learns from
 
 
-@dataclass(frozen=True, eq=False)
-class _Truth:
-    """The neighbors to find, as an affinity of indices: the items come first, then the queries."""
-
-    affinity: PrecomputedAffinity
-    shares: npt.NDArray[np.float64]  # of the k nearest vectors of each query that can be found
-
-
-def _true_neighbors(held_out: _HeldOut, k: int, metric: Any, bits: int | None = None) -> _Truth:
-    """The k nearest vectors; with `bits`, those of them that are also among the k nearest rounded vectors."""
+def _true_neighbors(held_out: _HeldOut, k: int, metric: Any, bits: int | None = None) -> npt.NDArray[np.int64]:
+    """Places of the nearest vectors of each query; with `bits`, -1 for those that rounding moves behind others."""
     queries, items = held_out.query_vectors, held_out.item_vectors
-    levels = _nearest(queries, items, k, metric)
-    if bits is not None:
-        levels = levels.multiply(_nearest(queries, _rounded(items, bits), k, metric)).tocsr()
-    shares = np.minimum(np.asarray(levels.sum(axis=1)).ravel(), k) / k  # more are as near as the k-th
-    n = len(items)
-    square = sparse.vstack([sparse.csr_matrix((n, n), dtype=np.uint8), levels], format="csr")
-    square.resize(n + len(queries), n + len(queries))
-    return _Truth(PrecomputedAffinity(square), shares)
+    nearest = _nearest(queries, items, k, metric)
+    if bits is None:
+        return nearest
+    rounded = _nearest(queries, _rounded(items, bits), k, metric)
+    return np.where((nearest[:, :, None] == rounded[:, None]).any(axis=2), nearest, -1)
 
 
-def _nearest(queries: npt.NDArray[Any], items: npt.NDArray[Any], k: int, metric: Any) -> Any:
-    """Sparse matrix (n_queries, n_items) with ones for the k nearest items of each query."""
+def _nearest(queries: npt.NDArray[Any], items: npt.NDArray[Any], k: int, metric: Any) -> npt.NDArray[np.int64]:
+    """Places of the k nearest items of each query, ascending, and of others as near as the last; -1 fills the rows."""
     affinity = NeighborAffinity(k, metric=metric)
-    blocks = [sparse.csr_matrix(affinity(queries[part], items)) for part in memory_chunks(len(queries), len(items))]
-    return sparse.vstack(blocks, format="csr")
+    parts = memory_chunks(len(queries), len(items))
+    found = [np.flatnonzero(levels) for part in parts for levels in affinity(queries[part], items)]
+    places = np.full((len(queries), max(map(len, found))), -1)
+    for row, near in zip(places, found, strict=True):
+        row[: len(near)] = near
+    return places
 
 
 def _rounded(vectors: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
@@ -449,35 +454,55 @@ def _rounded(vectors: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
 
 def _recalls(
     hasher: Any,
+    codes: Codes,
     held_out: _HeldOut,
-    truths: dict[StoredVectors | None, _Truth],
+    truths: dict[StoredVectors | None, npt.NDArray[np.int64]],
     k: int,
     candidates: Sequence[int],
     query: Query,
 ) -> dict[StoredVectors | None, npt.NDArray[np.float64]]:
-    """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties."""
-    from skhash.metrics import RetrievalScorer, neighbor_recall  # a search needs no metrics
+    """Recall of each query, of shape (n_candidates, n_queries), in expectation over the order of ties.
 
-    n_items, n_queries = len(held_out.item_vectors), len(held_out.query_vectors)
-    database = held_out.items, held_out.item_vectors
-    scorer = RetrievalScorer(f"neighbor_recall_at_{k}", database=database, query=query)
-    ranked = scorer.ranking(hasher, held_out.queries, held_out.query_vectors)
+    The search returns the most candidates. It says how many items share the distance of the last one, and the distance
+    of a true neighbor is known, so that no other items are counted.
+    """
+    asked: Queries
+    if query == "real":
+        asked = real_queries(hasher, held_out.queries, codes)
+    else:
+        weights = getattr(find_hasher(hasher), "bit_weights_", None)
+        asked = Queries.of(codes_of(hasher, held_out.queries), weights)
+    blocks = codes.blocks()
+    found = asked.nearest(blocks, candidates[-1])
+    last = found.distances[:, -1:]
     recalls = {}
     for kind, truth in truths.items():
-        targets = np.arange(n_items, n_items + n_queries), np.arange(n_items)
-        ranking = replace(ranked, relevance=Relevance.between(*targets, truth.affinity))
-        parts = [
-            [neighbor_recall(H, k, candidates=n, empty="zero", average=False) for n in candidates]
-            for H in (histogram.by_ranks() for histogram in ranking.histograms())
-        ]
-        recalls[kind] = np.concatenate(parts, axis=1) * truth.shares
+        of_true = np.empty(truth.shape)
+        for part in memory_chunks(len(truth), found.indices.shape[1] * truth.shape[1]):
+            is_true = found.indices[part, :, None] == truth[part, None]
+            listed = np.take_along_axis(found.distances[part], is_true.argmax(axis=1), axis=1)
+            others = np.maximum(asked[part].to_items(blocks, np.maximum(truth[part], 0)), last[part])
+            of_true[part] = np.where(is_true.any(axis=1), listed, others)
+        of_true[truth < 0] = np.inf
+        values = []
+        for n in candidates:
+            edge = found.distances[:, n - 1, None]
+            n_before = (found.distances < edge).sum(axis=1)
+            n_equal = np.where(edge[:, 0] == last[:, 0], found.n_ties, (found.distances == edge).sum(axis=1))
+            share = (n - n_before) / n_equal  # of the items at this distance, any of which may come first
+            nearer, equal = (of_true < edge).sum(axis=1), (of_true == edge).sum(axis=1)
+            hits = nearer + share * equal
+            for row in np.flatnonzero(nearer + equal > k):  # copies: any k of them are all that can be found
+                ties = np.array([n_before[row], n_equal[row]]), np.array([nearer[row], equal[row]])
+                hits[row] = mean_of_at_most(*ties, n, k)
+            values.append(hits / k)
+        recalls[kind] = np.stack(values)
     return recalls
 
 
-def _bytes_per_item(hasher: Any, held_out: _HeldOut, nbits: int, vectors: StoredVectors | None) -> tuple[int, int]:
+def _bytes_per_item(codes: Codes, held_out: _HeldOut, vectors: StoredVectors | None) -> tuple[int, int]:
     """Bytes of the packed code of an item and its factors, and of the vector that is re-ranked."""
-    codes = items_of(hasher, _safe_indexing(held_out.items, [0]))
-    size = codes.rows.nbytes + (0 if codes.factors is None else codes.factors.nbytes)
+    size = codes.rows[:1].nbytes + (0 if codes.factors is None else codes.factors[:1].nbytes)
     first = held_out.item_vectors[:1]
     if vectors is None:
         return size, 0

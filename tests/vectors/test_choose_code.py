@@ -316,16 +316,21 @@ def test_verbose_prints_a_line_before_and_after_each_fit(capsys):
     lines = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().out).splitlines()
     recalls = [f"{code.recall:.3f}" for code in silent.table if code.candidates == 200]
     assert lines == [
+        "[choose_code] find the 10 nearest of 600 items for 100 queries",
         "[choose_code 1/2] 32 bits: fit on 600 items",
-        f"[choose_code 1/2] 32 bits: fitted in 0.0 s, recall {recalls[1]} with 200 candidates",
+        "[choose_code 1/2] 32 bits: fitted in 0.0 s",
+        f"[choose_code 1/2] 32 bits: measured in 0.0 s, recall {recalls[1]} with 200 candidates",
         "[choose_code 2/2] 16 bits: fit on 600 items",
-        f"[choose_code 2/2] 16 bits: fitted in 0.0 s, recall {recalls[0]} with 200 candidates",
+        "[choose_code 2/2] 16 bits: fitted in 0.0 s",
+        f"[choose_code 2/2] 16 bits: measured in 0.0 s, recall {recalls[0]} with 200 candidates",
     ]
-    choose(verbose=1)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:39] for line in lines[::2]] == [
-        "[choose_code 1/2] 32 bits: fit on 600 i",
+    real = choose(query=("code", "real"), verbose=1)
+    lines = re.sub(r"in \d+\.\d s", "in 0.0 s", capsys.readouterr().out).splitlines()
+    recalls = {(code.nbits, code.query): f"{code.recall:.3f}" for code in real.table if code.candidates == 200}
+    assert lines[-2:] == [
         "[choose_code 2/2] 16 bits: cut in 0.0 s",
+        f"[choose_code 2/2] 16 bits: measured in 0.0 s, recall {recalls[16, 'code']} and {recalls[16, 'real']} by real "
+        "queries with 200 candidates",
     ]
 
 
