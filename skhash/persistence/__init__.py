@@ -88,8 +88,11 @@ def save(hasher: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ``mean_: Annotated[NDArray, Array("n_features")]`` with :class:`skhash.functions.Array`. Otherwise use skops or
     joblib.
 
-    An index is saved with its codes, its identifiers, and its hasher or such a Pipeline. Its original
-    vectors are not saved, because they are kept by reference, and neither is another pipeline: pass
+    An index is saved with its codes, its identifiers, and its hasher or such a Pipeline, without the codes of the
+    training samples that `score` ranks. An item takes ceil(nbits / 8) bytes, 8 for its identifier unless it is its
+    number, and 8 for factors. A hasher by itself takes as many for each training sample, and those of its target,
+    unless it has ``store_database=False``. Its weights do not grow with the number of samples. The original
+    vectors of an index are not saved, because they are kept by reference, and neither is another pipeline: pass
     both to :func:`load` again. ``numpy.save(file, index.vectors_)`` stores the vectors. The `fingerprint_` of the
     hasher is saved, so that :func:`load` refuses another hasher.
 

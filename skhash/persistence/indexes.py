@@ -1,5 +1,6 @@
 """The part of a file that is an index: its parameters, its hasher, and the codes that are not read but mapped."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,8 @@ def encode_index(index: Any, encoder: ValueEncoder) -> dict[str, Any]:
     inner = saved_model(index)
     hasher: dict[str, Any] | None = None
     if inner is not None:
-        kind = name_of_class(find_hasher(inner))
-        hasher = {"class": kind, "nbits": index._items.codes.nbits, **encode_hasher(inner, encoder, "hasher_.")}
+        kind, slim = name_of_class(find_hasher(inner)), _without_database(inner)
+        hasher = {"class": kind, "nbits": index._items.codes.nbits, **encode_hasher(slim, encoder, "hasher_.")}
     elif index.hasher_ is not None:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
@@ -93,6 +94,19 @@ def saved_model(index: Any) -> Any:
     """Hasher or Pipeline of an index that is saved in the same file, or None."""
     model = index.hasher_.estimator if isinstance(index.hasher_, FrozenEstimator) else index.hasher_
     return model if is_hasher(model) or is_pipeline(model) else None
+
+
+def _without_database(model: Any) -> Any:
+    """The same model without the codes that `score` ranks, of which an index has its own; `fit` keeps none either."""
+    if hasattr(model, "steps"):
+        slim = copy(model)
+        slim.steps = [*model.steps[:-1], (model.steps[-1][0], _without_database(model.steps[-1][1]))]
+        return slim
+    if getattr(model, "database_", None) is None:
+        return model
+    slim = copy(model)
+    slim.store_database, slim.database_ = False, None
+    return slim
 
 
 def decode_index(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> Any:

@@ -22,6 +22,7 @@ from skhash.exceptions import InvalidFileError
 from skhash.features import PretrainedFeatures
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
 from skhash.persistence import load, save
+from skhash.unwrap import find_hasher
 
 ITQ = ITQHasher(20, random_state=0)
 
@@ -48,6 +49,21 @@ def test_an_index_of_bits_and_one_of_packed_codes_come_back(copy, nbits):
     bits = np.random.default_rng(0).integers(0, 2, (50, nbits), dtype=np.uint8)
     assert_same_neighbors(copy(index := HammingNeighbors().fit(bits)), index, bits[:5])
     assert_same_neighbors(copy(index := HammingNeighbors(nbits=nbits).fit(pack(bits))), index, pack(bits[:5]))
+
+
+@pytest.mark.parametrize("scaler", [False, True])
+def test_an_index_has_no_codes_of_the_training_samples(few, tmp_path, scaler):
+    hasher = make_pipeline(StandardScaler(), clone(ITQ)) if scaler else clone(ITQ)
+    index = HammingNeighbors(FrozenEstimator(hasher.fit(few.X, few.y))).fit(few.X)
+    save(index, tmp_path / "index")
+    save(HammingNeighbors(hasher).fit(few.X), tmp_path / "fitted")  # keeps none either
+    assert abs((tmp_path / "index").stat().st_size - (tmp_path / "fitted").stat().st_size) < 100
+    inner = [find_hasher(same.hasher_) for same in (index, load(tmp_path / "index"))]
+    assert [len(each.database_.codes) if each.database_ else 0 for each in inner] == [len(few.X), 0]
+    assert inner[0].fingerprint_ == inner[1].fingerprint_
+    assert index.hasher_.estimator is hasher
+    with pytest.raises(ValueError, match="fit with store_database=True"):
+        inner[1].score(few.X, few.y)
 
 
 def test_weights_names_and_the_transformer_come_back(few, copy):
