@@ -160,6 +160,8 @@ def check_features(index: Any, X: Any, hasher: Any, *, reset: bool) -> None:
     plain = not reset and type(X) is np.ndarray and X.ndim == 2 and "feature_names_in_" not in vars(index)
     if plain and X.shape[1] == vars(index).get("n_features_in_"):
         return  # what scikit-learn would find, more slowly
+    if not reset and hasattr(first_step(hasher), "feature_names_in_"):
+        return  # the hasher has compared the names: a warning would come twice
     shape = getattr(first_step(hasher), "input_shape_", None)  # it checks images and Datasets itself
     if shape is None or not is_dataset(X):
         validate_data(index, X, reset=reset, skip_check_array=True)

@@ -236,6 +236,12 @@ def read_file(path: FilePath, mapped: Collection[str] = ()) -> tuple[dict[str, A
     return header, tensors
 
 
+#: what reads other files, which users take for those of `save`
+_READERS = {".npy": "numpy.load", ".npz": "numpy.load"} | dict.fromkeys(
+    (".csv", ".parquet"), "skhash.datasets.load_table"
+)
+
+
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Any]:
     from safetensors import safe_open
@@ -243,7 +249,9 @@ def _opened(path: FilePath) -> Iterator[Any]:
     path = os.path.expanduser(path)
     if Path(path).exists() and not Path(path).is_file():
         raise InvalidFileError(path, "is not a file.")
-    with errors_name(path, "cannot be read as a file of skhash"), safe_open(path, framework="numpy") as file:
+    reader = _READERS.get(Path(path).suffix)
+    what = "cannot be read as a file of skhash" + (f", but with {reader}" if reader else "")
+    with errors_name(path, what), safe_open(path, framework="numpy") as file:
         yield file
 
 

@@ -500,6 +500,21 @@ def test_a_radius_needs_no_other_fit(options, advice, digits):
     assert_same(pairs[0], right[0])
 
 
+@pytest.mark.parametrize("hasher", [ITQ, make_pipeline(StandardScaler(), ITQ)], ids=["hasher", "pipeline"])
+def test_a_warning_of_names_comes_once(hasher, digits):
+    frame = pd.DataFrame(digits.X[:60]).rename(columns="feature {}".format)
+    index = HammingNeighbors(hasher, n_neighbors=2).fit(frame)
+    for call in (index.kneighbors, index.add):
+        with pytest.warns(UserWarning, match="does not have valid feature names") as caught:
+            call(digits.X[:3])
+        assert len(caught) == 1
+        with pytest.raises(ValueError, match="The feature names should match"):
+            call(frame[frame.columns[::-1]])
+    with pytest.raises(ValueError, match="X has 63 features"), pytest.warns(UserWarning, match="valid feature names"):
+        index.kneighbors(digits.X[:3, :63])
+    assert index.n_samples_fit_ == 63
+
+
 @pytest.mark.parametrize("ids", [[1.0], [True], ["1"], ["a", None], [[0]], [[0], [1, 2]]])
 def test_what_is_not_an_identifier_is_not_removed(ids):
     index = HammingNeighbors().fit(bits_of(3, 8))

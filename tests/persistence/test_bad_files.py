@@ -106,6 +106,14 @@ def test_files_of_another_kind(content, tmp_path, digits):
         load(path)
 
 
+@pytest.mark.parametrize(("ending", "reader"), [(".npy", "numpy.load"), (".csv", "skhash.datasets.load_table")])
+def test_a_file_of_samples_is_told_from_that_of_a_hasher(ending, reader, tmp_path):
+    path = tmp_path / f"items{ending}"
+    path.write_bytes(b"1,2,3,4,5,6,7,8,9\n")
+    with pytest.raises(ValueError, match=f"{ending} cannot be read as a file of skhash, but with {reader}:"):
+        load(path)
+
+
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"skhash": "{"}])
 def test_other_safetensors_files(metadata, tmp_path):
     save_file({"weight": np.ones(2)}, tmp_path / "model", metadata)
