@@ -74,17 +74,17 @@ def encode(options: argparse.Namespace) -> int:
             "with --fresh."
         )
 
+    nbits = int(hasher._n_features_out)
+    n_bytes = -(-nbits // 8)
+    width = n_bytes + 8 * getattr(hasher, "factors", False)
+
     def record(samples: Any) -> npt.NDArray[np.uint8]:
         """Codes of checked samples, followed by factors if the hasher has any."""
         with errors_of(options.data):
             codes = hasher._packed(samples)
             return codes if width == n_bytes else np.hstack([codes, hasher._factors(samples).view(np.uint8)])
 
-    with errors_of(options.data):
-        hasher.encode(next(batches(1)))  # a wrong number of features is an error before any work
-    nbits = int(hasher._n_features_out)
-    n_bytes = -(-nbits // 8)
-    width = n_bytes + 8 * getattr(hasher, "factors", False)
+    record(next(batches(1)))  # a wrong number of features is an error before any work
     source = Source(samples.n, batches, is_valid=True)
     with progress(f"Encoding {options.data}", samples.n) as show:
         records = hasher._write_records(

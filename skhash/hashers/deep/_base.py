@@ -404,6 +404,7 @@ class DeepHasher(BaseHasher):
 
     def _resolve_defaults(self, X: Any) -> None:
         from skhash.engine import count_batches
+        from skhash.engine.layers import are_tags
         from skhash.engine.networks import is_pretrained
 
         kind, n_samples, pretrained = self._kind(), len(X), is_pretrained(self.backbone)
@@ -425,16 +426,11 @@ class DeepHasher(BaseHasher):
         dropout = {"input_dropout": noise / (1 + noise), "hidden_dropout": self._hidden_dropout}
         recipe |= {name: p for name, p in dropout.items() if self.backbone in _USED_BY[name]}
         if self.backbone is None and X.ndim == 2:
-            smooths = self.smoothing is None and self._learns_labels_of_tags(X)
+            by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
+            smooths = by_labels and self.smoothing is None and are_tags(X[evenly_spaced(n_samples, 1000)])
             recipe["smoothing"] = SMOOTHING if smooths else 0.0
         self.settings_ = self._with_given_values(recipe)
         self._fixed = {name: getattr(self, name) for name in FIXED}
-
-    def _learns_labels_of_tags(self, X: Any) -> bool:
-        from skhash.engine.layers import are_tags
-
-        by_labels = self._supervised and isinstance(self.affinity_, SharedLabelsAffinity)
-        return by_labels and are_tags(X[evenly_spaced(len(X), 1000)])
 
     def _with_given_values(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings, with the values of parameters that are not None; Python's ints, whose products do not overflow."""
@@ -647,17 +643,14 @@ class DeepHasher(BaseHasher):
     def _environment(self) -> Iterator[None]:
         """Limit the threads of torch, but not of a given backbone, and ignore the caller's settings of torch."""
         is_limited = self.deterministic or self.backbone in (None, "mlp", "conv") or is_forked()
-        with self._settings_of_torch(), one_thread() if is_limited else nullcontext():
-            yield
-
-    def _settings_of_torch(self) -> AbstractContextManager[None]:
-        """Context manager in which torch has its default settings; arrays on the CPU do not need torch."""
+        settings: AbstractContextManager[None] = nullcontext()
         has_arrays = isinstance(getattr(self, "function_", None), ArrayFunction)
-        if "torch" not in sys.modules and has_arrays and is_cpu(self.device):
-            return nullcontext()
-        from skhash.engine.runtime import own_settings
+        if "torch" in sys.modules or not has_arrays or not is_cpu(self.device):  # arrays on the CPU do not need torch
+            from skhash.engine.runtime import own_settings
 
-        return own_settings()
+            settings = own_settings()
+        with settings, one_thread() if is_limited else nullcontext():
+            yield
 
     def __sklearn_clone__(self) -> Self:
         if not is_module(self.backbone):

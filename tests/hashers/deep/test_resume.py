@@ -122,6 +122,25 @@ def test_a_training_without_a_seed_goes_on_with_its_own_start(few, tmp_path):
     assert_array_equal(first.database_.codes.rows, again.database_.codes.rows)
 
 
+class StopBefore(StopAfter):
+    """A callback that interrupts the training before an epoch."""
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.task_name == "epoch":
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_resumed_fit_that_is_interrupted_at_once_has_what_was_learned_before(few, tmp_path, early_stopping):
+    stop(first := make(tmp_path, early_stopping=early_stopping), *few)
+    resumed = make(tmp_path, early_stopping=early_stopping)
+    with pytest.raises(KeyboardInterrupt):
+        resumed.set_callbacks(StopBefore(0)).fit(*few, resume=True)
+    assert resumed.history_ == first.history_
+    assert resumed.n_epochs_ == 2
+    assert_array_equal(resumed.project(few[0]), first.project(few[0]))
+
+
 def test_the_samples_of_a_dataset_are_not_compared(few, tmp_path):
     X, y = few
     X = X.astype(np.float32)
