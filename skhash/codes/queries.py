@@ -509,13 +509,14 @@ class _CountBits:
 
         self.queries, self.database, self.nbits, self.pairs = queries.words(), database.words(), queries.nbits, pairs
         self.bytes_per_query = 24 * pairs.n_groups + 64 * (self.nbits + 1)
-        group, n_groups, are_many = pairs.database_group, pairs.n_groups, len(queries) >= MANY
+        n_queries, n_items = len(self.queries), len(self.database)
+        group, n_groups, are_many = pairs.database_group, pairs.n_groups, n_queries >= MANY
         is_short = self.nbits <= kernels.SHORT_BITS
-        fit_planes = self.nbits <= kernels.MAX_PLANE_BITS and len(database) >= max(LONG, self.nbits) * n_groups
+        fit_planes = self.nbits <= kernels.MAX_PLANE_BITS and n_items >= max(LONG, self.nbits) * n_groups
         # planes are so much faster than a scan that few items must be left
         share = 1 / 8 if fit_planes and not is_short else 1 / 2
         words, group, multiplicity = _merge_equal(self.database.T, group, share if are_many else 0)
-        self.is_merged, n_pairs = len(multiplicity) < len(database), len(queries) * len(multiplicity)
+        self.is_merged, n_pairs = len(multiplicity) < n_items, n_queries * len(multiplicity)
         self.kernel: Callable[..., None]
         self.items: tuple[npt.NDArray[Any], ...]  # as the kernel takes them
         self.min_size: int  # of the queries of a thread
