@@ -516,7 +516,10 @@ class _CountBits:
         # planes are so much faster than a scan that few items must be left
         share = 1 / 8 if fit_planes and not is_short else 1 / 2
         words, group, multiplicity = _merge_equal(self.database.T, group, share if are_many else 0)
-        self.is_merged, n_pairs = len(multiplicity) < n_items, n_queries * len(multiplicity)
+        self.is_merged = len(multiplicity) < n_items
+        n_pairs = n_queries * len(multiplicity)
+        if self.is_merged and is_short:  # queries repeat as well, and are counted once
+            n_pairs = round(n_pairs * _share_of_distinct(self.queries[:, 0].copy()))
         self.kernel: Callable[..., None]
         self.items: tuple[npt.NDArray[Any], ...]  # as the kernel takes them
         self.min_size: int  # of the queries of a thread
