@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skhash import EmbeddingHasher, ITQHasher, SDHHasher
+from skhash import EmbeddingHasher, ITQHasher
 from skhash._names import check_columns, find_names, in_order_of, names_of
 from skhash.affinity import SharedLabelsAffinity
 from skhash.codes import Codes
@@ -25,7 +25,7 @@ LABELS = pd.DataFrame((X.to_numpy()[:, :3] > 0.3).astype(int), SKUS, ["river", "
 LABELS.loc[LABELS.sum(axis=1) == 0, "river"] = 1
 SWAPPED = ["v", "u", "w", "x", "y"]
 HASHER = ITQHasher(5, random_state=0).fit(X)
-LEARNED = SDHHasher(4, random_state=0).fit(X.to_numpy(), LABELS)
+LEARNED = ITQHasher(5, random_state=0).fit(X.to_numpy(), LABELS)
 CODES = LEARNED.transform(X.to_numpy())
 
 
@@ -142,7 +142,7 @@ OTHER_LABELS = {
         LEARNED, X.to_numpy()[:9], LABELS[:9]
     ),
     "score": lambda f, folder: LEARNED.score(X.to_numpy(), f(LABELS)),
-    "score of a prefix": lambda f, folder: LEARNED.prefix(3).score(X.to_numpy(), f(LABELS)),
+    "score of a prefix": lambda f, folder: LEARNED.prefix(4).score(X.to_numpy(), f(LABELS)),
     "score of a loaded hasher": lambda f, folder: saved(LEARNED, folder).score(X.to_numpy(), f(LABELS)),
     "affinity": lambda f, folder: SharedLabelsAffinity().possible_levels(f(LABELS), LABELS),
     "qrels": lambda f, folder: write_qrels(folder / "qrels", f(LABELS), LABELS),
@@ -185,7 +185,7 @@ def test_columns_of_dask_must_be_those_of_the_queries():
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
     import skhash.dask
 
-    shards = da.from_array(CODES, chunks=(40, 4)), dd.from_pandas(LABELS.reset_index(drop=True), npartitions=2)
+    shards = da.from_array(CODES, chunks=(40, 5)), dd.from_pandas(LABELS.reset_index(drop=True), npartitions=2)
     with pytest.raises(ValueError, match="The label names of `query_y` should match those of `database_y`"):
         skhash.dask.relevance_histogram(CODES[:9], shards[0], LABELS[["roof", "road", "river"]][:9], shards[1])
 

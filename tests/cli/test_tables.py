@@ -172,3 +172,83 @@ def test_compare_has_no_scale_for_neighbors_and_pictures(folder, capsys):
     assert "must be False for the task 'neighbors'" in capsys.readouterr().err
     assert main(["compare", "t.npz", "--labels", "y"]) == 2
     assert "--labels must be used with a CSV or Parquet file of numbers. Got t.npz." in capsys.readouterr().err
+
+
+# --- names of rows
+
+
+@pytest.fixture
+def indexed(folder):
+    """The folder with a model, an index, codes and ten queries."""
+    assert fit("t.csv", *NAMED) == 0
+    assert main(["index", "model", "t.csv", *NAMED, "--out", "index"]) == 0
+    assert main(["encode", "model", "t.csv", *NAMED, "--out", "codes.npz"]) == 0
+    pd.read_csv("t.csv")[:10].to_csv("queries.csv", index=False)
+    return folder
+
+
+def found(*arguments):
+    rerank = ["--rerank", "cosine", "--candidates", "2000", "--k", "1"]
+    assert main(["search", *arguments, *NAMED, *rerank, "--out", "found.csv"]) == 0
+    with open("found.csv") as file:
+        return [(row["query"], row["id"]) for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("items", [["index"], ["model", "codes.npz"]])
+def test_vectors_are_put_in_the_order_of_the_ids(items, indexed, capsys):
+    table = pd.read_csv("t.csv")
+    table.sample(frac=1, random_state=3).to_parquet("exported.parquet")
+    pairs = found(*items, "queries.csv", "--vectors", "exported.parquet")
+    assert [query for query, _ in pairs] == [item for _, item in pairs]
+    table.assign(id=table["id"] + 5000 * (table.index == 7)).to_csv("other.csv", index=False)
+    arguments = ["search", *items, "queries.csv", "--rerank", "cosine", "--vectors", "other.csv", *NAMED]
+    assert main(arguments) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert "other.csv of --vectors must have a row for each of the 2,000 ids of" in message
+    assert "to_numpy" not in message
+
+
+def test_vectors_of_duplicates_are_put_in_the_order_of_the_ids(indexed):
+    table = pd.read_csv("t.csv")
+    table.sample(frac=1, random_state=3).to_csv("exported.csv", index=False)
+    pairs = []
+    for vectors in ("t.csv", "exported.csv"):
+        limit = ["--radius", "0", "--max-distance", "0.9", "--vectors", vectors, *NAMED]
+        assert main(["duplicates", "codes.npz", *limit, "--out", "pairs.csv"]) == 0
+        pairs.append(pd.read_csv("pairs.csv"))
+    assert len(pairs[0]) > 0
+    pd.testing.assert_frame_equal(*pairs)
+
+
+@pytest.mark.parametrize("name", ["allowed.csv", "net.py"])
+def test_out_must_not_be_a_file_that_is_read(name, indexed, capsys):
+    content = "1000000001\n" if name == "allowed.csv" else "import torch\n"
+    (indexed / name).write_text(content)
+    more = ["--among", name] if name == "allowed.csv" else ["--backbone", f"{name}:Net"]
+    assert main(["search", "index", "queries.csv", *NAMED, *more, "--out", name]) == 2
+    assert f"--out must not be a file that the command reads. Got {name}" in capsys.readouterr().err
+    assert (indexed / name).read_text() == content
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
+def test_lists_of_ids_from_other_shells(encoding, indexed):
+    ids = pd.read_csv("t.csv")["id"][:20]
+    (indexed / "ids.txt").write_bytes("\r\n".join([*map(str, ids), ""]).encode(encoding))
+    assert main(["search", "index", "queries.csv", *NAMED, "--k", "1", "--among", "ids.txt", "--out", "f.csv"]) == 0
+    assert set(pd.read_csv("f.csv")["id"]) <= set(ids)
+
+
+def test_lists_of_ids_that_cannot_be_read(indexed, capsys):
+    np.save("ids.npy", np.array(["a", "b"], dtype=object))
+    (indexed / "ids.txt").write_bytes("1000000001\n".encode("utf-16-le"))
+    for name, message in (("ids.npy", "write X.astype(str) if X is text"), ("ids.txt", "has NUL bytes. Save it as")):
+        assert main(["search", "index", "queries.csv", *NAMED, "--among", name]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_ids_that_would_fill_the_file_are_refused(indexed, capsys):
+    table = pd.read_csv("t.csv").assign(id=lambda table: table["id"].astype(str))
+    table.loc[5, "id"] = "x" * 100_000
+    table.to_csv("long.csv", index=False)
+    assert main(["encode", "model", "long.csv", *NAMED, "--out", "long.npz"]) == 2
+    assert "long.npz would hold 200,000,000 characters" in capsys.readouterr().err

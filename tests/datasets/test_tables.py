@@ -1,5 +1,7 @@
 """Tables of numbers from CSV and Parquet files and from frames."""
 
+import unicodedata
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -284,3 +286,111 @@ def test_several_labels_of_a_cell(tmp_path, kind):
     assert load_table(source, labels="label", label_separator=None).target[0] == "sky;sea"
     with pytest.raises(ValueError, match="`label_separator` must be used with one column of labels"):
         load_table(source, drop="label", label_separator=";")
+
+
+# --- what other programs write
+
+
+@pytest.mark.parametrize("cell", ['"12,345"', '"1,234,567"', "1 234", "1\u202f234", "1'234", "1.234.567", '"1,234.50"'])
+def test_separators_of_thousands_are_named(cell, tmp_path):
+    path = write(tmp_path / "t.csv", f"price,rooms\n999,2\n{cell},5\n")
+    with pytest.raises(ValueError, match=r"column price is text such as .* have separators of thousands"):
+        load_table(path)
+
+
+def test_a_comma_that_may_be_either_is_said_to_be(tmp_path):
+    with pytest.raises(ValueError, match='If the comma is the decimal point, pass decimal=","'):
+        load_table(write(tmp_path / "a.csv", 'a,b\n"1,234",1\n'))
+    with pytest.raises(ValueError, match=r'text such as .0,234.\. Pass decimal=","'):
+        load_table(write(tmp_path / "b.csv", 'a,b\n"0,234",1\n'))
+    assert load_table(tmp_path / "b.csv", decimal=",").data.tolist() == [[0.234, 1.0]]
+
+
+INT64 = np.iinfo(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("ids", "dtype"),
+    [
+        ([INT64.max, INT64.min, 0], np.int64),
+        ([2**63, 2**64 - 1, 5], object),  # beyond int64: text, as from a CSV file
+        ([10**18, -(10**18), 7], np.int64),
+    ],
+)
+def test_ids_of_a_csv_and_of_a_parquet_file_agree(ids, dtype, tmp_path):
+    kind = np.uint64 if max(ids) > INT64.max else np.int64
+    frame = pd.DataFrame({"id": np.array(ids, kind), "a": [1.0, 2, 3]})
+    files = as_csv(frame, tmp_path / "t.csv"), as_parquet(frame, tmp_path / "t.parquet")
+    for found in (load_table(source, ids="id").ids for source in (*files, frame)):
+        assert found.dtype == dtype
+        assert found.tolist() == (ids if dtype == np.int64 else [*map(str, ids)])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.uint64])
+def test_ids_of_any_integer_kind(kind, tmp_path):
+    frame = pd.DataFrame({"id": np.array([3, 100, 7], kind), "a": [1.0, 2, 3]})
+    assert load_table(as_parquet(frame, tmp_path / "t.parquet"), ids="id").ids.dtype == np.int64
+    decimals = pa.table({"id": pa.array([3, 100, 7], pa.decimal128(20, 0)), "a": [1.0, 2, 3]})
+    assert load_table(decimals, ids="id").ids.tolist() == [3, 100, 7]
+
+
+def test_long_ids_take_no_matrix_of_the_longest():
+    ids = [*map(str, range(3000)), "x" * 10**6]  # 12 GB as one type of numpy
+    table = load_table(pa.table({"id": ids, "a": np.arange(3001.0)}), ids="id")
+    assert (table.ids.dtype, table.ids.tolist()) == (object, ids)
+
+
+@pytest.mark.parametrize("options", [{}, {"ids": "id"}, {"labels": "label"}, {"ids": "id", "labels": "label"}])
+def test_a_table_without_rows_is_named(options, tmp_path):
+    frame = pd.DataFrame({"id": ["k"], "label": ["cat"], "a": [1.0]}).iloc[:0]
+    drop = [name for name in ("id", "label") if name not in options.values()]
+    for source, name in ((as_parquet(frame, tmp_path / "monday.parquet"), "monday.parquet"), (frame, "the DataFrame")):
+        with pytest.raises(ValueError, match=f"{name} has no rows"):
+            load_table(source, **options, drop=drop)
+
+
+def test_parts_of_a_table_without_rows_are_left_out():
+    kind = pa.list_(pa.float64())
+    chunks = pa.chunked_array([pa.array([], kind), pa.array([[1.0, 2.0]], kind), pa.array([], kind)])
+    assert load_table(pa.table({"v": chunks}), columns="v").data.tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("cells", "target", "names"),
+    [
+        ([["b", "a"], ["a"], []], [[1, 1], [1, 0], [0, 0]], ["a", "b"]),
+        ([[3], [4, 3], [4]], [[1, 0], [1, 1], [0, 1]], ["3", "4"]),
+        ([["a", "b"], ["b", "c"], ["a", "c"]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]], ["a", "b", "c"]),
+    ],
+)
+def test_lists_of_labels(cells, target, names, tmp_path):
+    frame = pd.DataFrame({"tags": cells, "a": [1.0, 2, 3], "b": [0.0, 1, 0]})
+    for source in (frame, as_parquet(frame, tmp_path / "t.parquet")):
+        table = load_table(source, labels="tags")
+        assert (table.target.tolist(), table.label_names) == (target, names)
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        ([["a"], None], {"labels": "t"}, "`labels` must be complete. Got 1 blank cell in t"),
+        ([["a"], ["b", None]], {"labels": "t"}, "lists of text or whole numbers in the column 't'. Got .* in row 1"),
+        ([["a"], ["b"]], {"labels": ["t", "a"]}, "`labels` must be t alone, which has lists of labels. Got 2 columns"),
+        ([["a"], ["b"]], {"labels": "t", "label_separator": ";"}, 'must be t alone, .* Got label_separator=";"'),
+        ([[1], [2]], {"ids": "t"}, "`ids` must be a column of text or whole numbers. Got t, list"),
+    ],
+)
+def test_bad_lists(cells, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_table(pd.DataFrame({"t": cells, "a": [1.0, 2.0], "b": [0.5, 1.5]}), **options)
+
+
+def test_sparse_columns_are_read(frame):
+    sparse = features(frame).astype(pd.SparseDtype(float, 0.0)).assign(id=frame["id"])
+    assert_array_equal(load_table(sparse, ids="id").data, features(frame).to_numpy())
+
+
+def test_columns_with_accents_in_two_characters(tmp_path):
+    one, two = (unicodedata.normalize(form, "Größe") for form in ("NFC", "NFD"))
+    path = write(tmp_path / "t.csv", f"{two},b\n1,2\n")
+    assert load_table(path, columns=["b", one]).data.tolist() == [[2.0, 1.0]]
