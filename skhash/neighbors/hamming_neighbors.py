@@ -199,7 +199,8 @@ class HammingNeighbors(BaseEstimator):
         vectors : array-like of shape (n_samples, n_features), default=None
             Original vectors for `rerank`, of the same space as X, since those of queries are the queries. They are not
             copied, and of a memmap few are read: 32 of them are encoded, and refused if their codes are not those of
-            the items. float16 and int8, which flip some bits, pass. None takes X.
+            the items. float16 and int8, which flip some bits, pass. A frame must have the columns of X, and is put in
+            the order of `ids`, or of the index of X, if its index holds them. None takes X.
         ids : array-like of shape (n_samples,), ints or text, default=None
             Identifiers that searches return, all different. None takes those of Codes, or numbers the items from 0.
 
@@ -439,7 +440,7 @@ class HammingNeighbors(BaseEstimator):
             Items that can be found; None is all of them. The search among them is exact, and on the CPU, with any
             `backend` and `device`. One filter for all queries is
 
-            - a mask: bools of shape (n_samples,), in the order of `ids_`;
+            - a mask: bools of shape (n_samples,), in the order of `ids_`, or a Series whose index holds the ids;
             - identifiers: ints or text of shape (n_ids,). Zeros and ones are identifiers, too.
 
             One filter for each query is

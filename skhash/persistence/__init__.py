@@ -220,7 +220,8 @@ def load(
     vectors : array of shape (n_samples, n_features), default=None
         The original vectors that an index with `rerank` reads, in the order of its items: those of
         fit, or ``index.vectors_`` after ``add`` or ``remove``. They are kept by reference. The first search that reads
-        them encodes 32 of them, and refuses vectors of other items.
+        them encodes 32 of them, and refuses vectors of other items. A frame whose index holds the ids is put in their
+        order.
     check_codes : bool, default=None
         Whether to compare the codes and identifiers of an index with their checksums. This reads
         them all. None does it up to 16 MiB.
