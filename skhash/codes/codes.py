@@ -123,6 +123,11 @@ class Codes:
         elif are_packed(codes, nbits):
             checked = cls(codes, int(nbits))  # type: ignore[arg-type]
         else:
+            if isinstance(codes, bytes) or (isinstance(codes, list | tuple) and codes and type(codes[0]) is bytes):
+                raise ValueError(
+                    f"`{name}` must be bits, or packed codes with `nbits`, in an array. Got bytes instead. Pass "
+                    f'numpy.frombuffer(b"".join({name}), numpy.uint8).reshape(len({name}), -1) for a list of them.'
+                )
             array = numeric(on_host(codes), name)
             nbits = None if nbits is None else as_count(nbits, "nbits")
             if nbits is None or (array.ndim == 2 and array.shape[1] == nbits and array.max(initial=0) <= 1):

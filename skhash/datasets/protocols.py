@@ -86,10 +86,9 @@ class Protocol:
         that the data mark as test samples.
     n_train : int, default=None
         Number of training samples. None takes the whole database.
-    draw_query : callable, default=None
-        ``draw_query(classes, size, rng)`` returns the indices of the queries. The default
-        draws at random.
-    draw_train : callable, default=None
+    draw_query : callable
+        ``draw_query(classes, size, rng)`` returns the indices of the queries; by default they are drawn at random.
+    draw_train : callable
         As `draw_query`, for the training samples in the database.
     n_samples : int, default=None
         Number of samples used, drawn at random if the data have more (up to 999 more are

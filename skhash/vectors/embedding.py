@@ -589,6 +589,7 @@ class EmbeddingHasher(BaseHasher):
     def _check_options(self) -> None:
         if self.prefixes:
             most = int(self.nbits) - self._n_bits_of_norm()
+            check_prefixes(self.prefixes, self.nbits, "the bits of a code")
             check_prefixes(self.prefixes, most, f"the bits of {self.nbits} that do not tell a norm")
             if self.factors or self.nbits < _N_MIN_BITS:
                 raise ValueError(

@@ -164,3 +164,14 @@ def test_parts_are_joined(hasher):
         Codes.joined([codes[:5], codes[:5]])
     with pytest.raises(ValueError, match="`parts` must all have ids, or none of them"):
         Codes.joined([codes[:5], hasher.codes(X)])
+
+
+@pytest.mark.parametrize("codes", [b"ab", [b"ab", b"cd"]])
+def test_bytes_are_no_codes(codes):
+    with pytest.raises(
+        ValueError, match=r"Got bytes instead. Pass numpy.frombuffer\(b\"\".join\(codes\), numpy.uint8\)"
+    ):
+        Codes.of(codes, 16)
+    rows = [b"ab", b"cd"]
+    packed = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+    assert Codes.of(packed, 16).rows.tolist() == [[97, 98], [99, 100]]
