@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -281,19 +282,16 @@ def choose_code(
         check_consistent_length(X, y)
     learned_from = held_out.items, None if y is None else y[held_out.item_indices]
     fit_params = _fit_params(hasher, *learned_from, held_out.learned)
-    if verbose:
-        n_items, n_held_out = len(held_out.item_vectors), len(held_out.query_vectors)
-        print(f"[choose_code] find the {k} nearest of {n_items:,} items for {n_held_out:,} queries", flush=True)
+    say = partial(print, flush=True) if verbose else str  # str does nothing
+    n_items = len(held_out.item_vectors)
+    say(f"[choose_code] find the {k} nearest of {n_items:,} items for {len(held_out.query_vectors):,} queries")
     truths = {kind: _true_neighbors(held_out, k, near, _BITS.get(kind)) for kind in storages}
     hashers: dict[int, Any] = {}
     recalls: dict[_Way, npt.NDArray[np.float64]] = {}
     sizes: dict[_Way, tuple[int, int]] = {}
-    for length, fitted, told in _fit_lengths(
-        hasher, name, lengths, learned_from, fit_params, len(held_out.item_vectors), verbose
-    ):
+    for length, fitted, told in _fit_lengths(hasher, name, lengths, learned_from, fit_params, n_items, verbose):
         hashers[length], start = fitted, time.perf_counter()
-        if verbose:
-            print(told, flush=True)
+        say(told)
         codes = items_of(fitted, held_out.items)
         told_recalls = []
         for kind in kinds:
@@ -303,11 +301,8 @@ def choose_code(
                 sizes[_Way(length, kind, storage)] = _bytes_per_item(codes, held_out, storage)
             recall = max(float(values[-1].mean()) for values in measured.values())
             told_recalls.append(f"{recall:.3f}{' by real queries' if kind == 'real' and len(kinds) > 1 else ''}")
-        if verbose:
-            head = told.partition(":")[0]
-            seconds = time.perf_counter() - start
-            found = f"recall {' and '.join(told_recalls)} with {numbers[-1]} candidates"
-            print(f"{head}: measured in {seconds:.1f} s, {found}", flush=True)
+        found = f"recall {' and '.join(told_recalls)} with {numbers[-1]} candidates"
+        say(f"{told.partition(':')[0]}: measured in {time.perf_counter() - start:.1f} s, {found}")
     table = _measured_table(dict(sorted(recalls.items(), key=lambda item: item[0].nbits)), numbers, sizes, confidence)
     best = _smallest_code(table, target_recall)
     if best is None:
