@@ -189,14 +189,6 @@ def check_kind(X: Any, hasher: Any, *, takes_sparse: bool = False, takes_dataset
         what = "Complex data" if kind == "c" else "Dates"
         raise ValueError(f"{what} not supported: `X` must hold real numbers for {type(hasher).__name__}.")
     check_not_1d(X)
-    if hasattr(X, "columns") and getattr(X, "shape", ())[1:] == (1,) and X.shape[0]:
-        first: Any = X.iloc[0, 0] if hasattr(X, "iloc") else X[0, 0]
-        if hasattr(first, "__len__") and not isinstance(first, str | bytes):
-            column = f"X[{next(iter(X.columns))!r}]"
-            raise ValueError(
-                "`X` must have a column for each feature. Got arrays in its only column instead. Pass "
-                f"numpy.stack({column})."
-            )
     n_axes = getattr(X, "ndim", 2)
     if n_axes > 2 and not takes_datasets:
         raise ValueError(  # the message of scikit-learn, and what to do

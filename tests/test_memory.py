@@ -46,12 +46,15 @@ def weighted():
     rng = np.random.default_rng(0)
     query, database = (rng.integers(0, 256, (n, 4), dtype=np.uint8) for n in (50, 20_000))
     targets = [rng.integers(0, 5, n) for n in (50, 20_000)]
-    return Codes.of(query, 32), Codes.of(database, 32), Relevance.between(*targets), rng.uniform(1, 2, 32)
+    return Codes.of(query, 32), Codes.of(database, 32), targets, rng.uniform(1, 2, 32)
 
 
 def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weighted):
+    query, database, targets, weights = weighted
+
     def evaluate():
-        return evaluate_ranking(Ranking(*weighted), ["ap", "ndcg"])
+        ranking = Ranking(query, database, Relevance.between(*targets), weights)
+        return evaluate_ranking(ranking, ["ap", "ndcg"])
 
     whole = evaluate()
     with config_context(working_memory=4):
@@ -61,10 +64,9 @@ def test_an_evaluation_by_weighted_distances_takes_little_memory_at_a_time(weigh
 
 
 def test_a_weighted_histogram_takes_little_more_than_its_result(weighted):
-    query, database, query_y, database_y, affinity, weights = weighted
-    arguments = {"affinity": affinity, "bit_weights": weights}
+    query, database, targets, weights = weighted
     with config_context(working_memory=4):
-        peak, H = peak_of(lambda: relevance_histogram(query, database, query_y, database_y, **arguments))
+        peak, H = peak_of(lambda: relevance_histogram(query, database, *targets, bit_weights=weights))
     assert H.counts.sum() == 50 * 20_000
     assert peak < H.counts.nbytes + H.distances.nbytes + 8 * MB
 

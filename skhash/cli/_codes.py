@@ -61,9 +61,8 @@ def encode(options: argparse.Namespace) -> int:
 
     def batches(size: int) -> Iterator[Any]:
         for batch in samples.batches(size):
-            given = hasher_input(model, batch)
             with errors_of(options.data):
-                checked = hasher._validate_samples(given)
+                checked = hasher._validate_samples(hasher_input(model, batch))
             yield checked
 
     maker = None if options.fresh else fingerprint_of_codes(options.out)

@@ -251,7 +251,7 @@ def test_reports_have_the_differences(folder, tmp_path):
     [
         (["--format", "excel", "--out", "x"], "`formats` must be csv or latex. Got 'excel' instead."),
         (["--format", "csv"], "--format needs --out FOLDER, where it writes the tables."),
-        (["--baseline", "talr", "--task", "neighbors"], "--baseline must be one of itq, embedding, "),
+        (["--baseline", "talr", "--task", "neighbors"], "--baseline must be one of embedding, itq, pq, "),
         (["--baseline", "sdh"], "--baseline must be one of talr, itq, lsh. Got 'sdh' instead."),
     ],
 )

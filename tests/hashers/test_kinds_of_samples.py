@@ -80,7 +80,7 @@ def test_other_kinds_are_refused(given, message, hasher):
         (array("f", X[0]), r"1D array of 2 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
         (pd.Series(X[0]), r"1D array of 2 values instead. .*: numpy.array\(X\).reshape\(1, -1\)"),
         (pd.Series(list(X)), r"got 1D array of arrays instead. Pass numpy.stack\(X.to_numpy\(\)\)"),
-        (pd.DataFrame({"v": list(X)}), r"Got arrays in its only column instead. Pass numpy.stack\(X\['v'\]\)"),
+        (pd.DataFrame({"v": list(X)}), r"Got a ndarray in X\['v'\]. Pass numpy.stack\(X\['v'\]\)"),
         (pd.Series(list(X)).to_numpy(), r"got 1D array of arrays instead. Pass numpy.stack\(X\)"),
         (["a.png", "b.png"], "must be an array of numbers. Got text or paths instead. Read the files first"),
         ([Path("a.png")], "must be an array of numbers. Got text or paths instead"),

@@ -332,7 +332,7 @@ def test_distances_that_are_not_of_codes_are_refused(options):
     X = np.random.default_rng(0).normal(size=(30, 4))
     index = HammingNeighbors(ITQHasher(4, random_state=0), **options).fit(X)
     for call in (index.radius_pairs, lambda: duplicate_groups(index)):
-        with pytest.raises(ValueError, match="Use query='code' and rerank=None"):
+        with pytest.raises(ValueError, match=r"Call set_params\(query='code'"):
             call()
 
 
