@@ -1,7 +1,6 @@
 """Parquet: a column of bytes, padded to whole bytes. The metadata of the file has the number of bits."""
 
 import os
-from dataclasses import replace
 
 import numpy.typing as npt
 
@@ -97,7 +96,7 @@ def _added_to(stored: Codes, path: str | os.PathLike[str]) -> Codes:
     check_appended(stored, place, nbits=old.nbits, has_text=is_text(old.ids), fingerprint=old.fingerprint)
     present = set(old.ids.tolist())
     check_new_ids((i for i in stored.ids.tolist() if i in present), place)
-    return Codes.joined([old, replace(stored, factors=None)])
+    return Codes.joined([old, Codes(stored.rows, stored.nbits, stored.ids, fingerprint=stored.fingerprint)])
 
 
 def from_parquet(path: str | os.PathLike[str], *, fingerprint: str | None = None) -> Codes:
