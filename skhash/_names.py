@@ -24,6 +24,7 @@ class Names(NamedTuple):
 
 
 _NONE = Names()
+_UNNAMED = (np.ndarray, list, tuple)
 
 
 def names_of(values: Any) -> Names:
@@ -32,7 +33,7 @@ def names_of(values: Any) -> Names:
     An index that counts the rows from 0 names none of them, since pandas makes it by itself. Neither does one with
     repeated names, or with others than whole numbers and text.
     """
-    if isinstance(values, np.ndarray | list | tuple):
+    if isinstance(values, _UNNAMED):
         return _NONE
     if hasattr(values, "iloc") and not hasattr(values, "__dask_graph__"):  # of pandas
         return Names(_named_rows(values.index), values.columns.tolist() if values.ndim == 2 else None)
