@@ -144,9 +144,16 @@ html_static_path = ["_static"]
 html_css_files = ["skhash.css"]
 html_show_sourcelink = False
 html_copy_source = False
-SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing", "security")
+SINGLE_PAGES = ("start", "glossary", "results", "results/*", "comparators", "contributing", "stability", "security")
 html_theme_options = {
-    "navbar_end": ["theme-switcher"],
+    "navbar_start": ["navbar-logo", "version-switcher"],
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
+    "github_url": "https://github.com/scikit-hash/scikit-hash",
+    "switcher": {  # on the branch gh-pages, with the pages of each version
+        "json_url": "https://scikit-hash.github.io/scikit-hash/versions.json",
+        "version_match": "dev" if "dev" in version else ".".join(version.split(".")[:2]),
+    },
+    "check_switcher": False,  # the build needs no network
     "header_links_before_dropdown": 6,  # with the results
     "show_prev_next": True,
     "secondary_sidebar_items": {
