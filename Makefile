@@ -1,5 +1,5 @@
 # Every task of a contributor, in an activated virtual environment. `.ci/run` and the workflows call them.
-EXTRAS ?= test,pretrained,dev,docs
+EXTRAS ?= all,test,pretrained,dev,docs
 
 install: dependencies
 	pre-commit install
@@ -12,6 +12,13 @@ test:
 
 slow:
 	pytest -q -n 2 -m slow
+
+# the package without extras loads, hashes, searches and counts, and says what is missing for more
+bare:
+	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; python3 -m venv $$folder/bare; \
+	$$folder/bare/bin/pip install -c constraints.txt .; \
+	python tests/files/write.py $$folder/files; \
+	$$folder/bare/bin/python tests/files/read.py $(wildcard tests/files/*.*/) $$folder/files
 
 coverage:
 	pytest -q -n 2 --cov --cov-report=term --cov-report=html
@@ -43,4 +50,4 @@ wheel:
 	python -m build
 	twine check --strict dist/*
 
-.PHONY: install dependencies test slow coverage engines texts lint docs benchmark wheel
+.PHONY: install dependencies test slow bare coverage engines texts lint docs benchmark wheel

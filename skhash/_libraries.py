@@ -14,8 +14,8 @@ class _Library:
         self._module: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        if self._module is None:
-            self._module = import_module(self._name)  # waits, under Python's lock, for a thread that is importing it
+        if self._module is None:  # the import waits, under Python's lock, for a thread that is importing it
+            self._module = library(self._name, self._name, "hashers that train a network")
         return getattr(self._module, name)
 
 

@@ -55,14 +55,14 @@ def test_the_results_are_those_of_the_experiments():
 
 def test_one_command_runs_the_main_job_and_one_the_tests():
     main, tests = blocks_of("bash")
-    assert main.endswith('pip install -c constraints.txt ".[progress]" && skhash compare digits --bits 16,32\n')
-    assert tests.endswith('pip install -c constraints.txt -e ".[test,pretrained]" && pytest -q -n 2\n')
+    assert main.endswith('pip install -c constraints.txt ".[all,progress]" && skhash compare digits --bits 16,32\n')
+    assert tests.endswith('pip install -c constraints.txt -e ".[all,test,pretrained]" && pytest -q -n 2\n')
 
 
 def test_the_makefile_has_the_test_command():
     install, run = re.search(r"(pip install -c \S+ -e \S+) && (pytest .*)\n", README).groups()
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert f"\ndependencies:\n\t{install}\n" in makefile.replace("$(EXTRAS)", "test,pretrained")
+    assert f"\ndependencies:\n\t{install}\n" in makefile.replace("$(EXTRAS)", "all,test,pretrained")
     assert f"\ntest:\n\t{run}\n" in makefile
     assert f"\nslow:\n\t{run} -m slow\n" in makefile
 
@@ -70,8 +70,8 @@ def test_the_makefile_has_the_test_command():
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])
 def test_continuous_integration_runs_the_test_command_and_the_slow_tests(path):
     text = (ROOT / path).read_text(encoding="utf-8")
-    assert "make dependencies EXTRAS=test,pretrained\n" in text
-    assert re.search(r"make test( slow\n|\n.*make slow\n)", text)
+    assert "make dependencies EXTRAS=all,test,pretrained\n" in text
+    assert re.search(r"make test( slow bare\n|\n.*make slow\n)", text)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))

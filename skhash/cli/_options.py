@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.make_epilog = lambda: "\n".join([_METHODS_HEAD, *(f"  {line}" for line in method_lines())])
-    top.add_argument("--version", action="version", version=f"skhash {__version__}")
+    top.add_argument("--version", action="version", version=f"skhash {__version__}, learning to hash (scikit-hash)")
     commands = top.add_subparsers(dest="job", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_compare(commands)
     commands.add_parser("methods", help="list the methods, one per line")

@@ -170,7 +170,7 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     last = max((record.finished for record in records), default=None)
     return {
         "commands": list(dict.fromkeys(record.command for record in records if record.command)),
-        "versions": {name: ", ".join(dict.fromkeys(each[name] for each in found)) for name in found[0]},
+        "versions": {name: ", ".join(dict.fromkeys(each[name] for each in found if name in each)) for name in found[0]},
         "finished": last and last[:16].replace("T", " ") + " UTC",
         "tuning": "; ".join(dict.fromkeys(sentences)),
     }

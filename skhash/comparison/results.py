@@ -19,10 +19,10 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from pathlib import Path
 from platform import python_version
@@ -273,8 +273,11 @@ def write_list(folder: str | os.PathLike[str], results: Iterable[Result]) -> Non
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Versions of Python, skhash and the libraries below it."""
-    libraries = ("numpy", "scipy", "scikit-learn", "torch", "numba", "cvxpy")
-    return {"python": python_version(), "skhash": __version__} | {name: version(name) for name in libraries}
+    found = {"python": python_version(), "skhash": __version__}
+    for name in ("numpy", "scipy", "scikit-learn", "torch", "numba", "cvxpy"):
+        with suppress(PackageNotFoundError):  # torch and cvxpy may be missing
+            found[name] = version(name)
+    return found
 
 
 def read_results(folder: str | os.PathLike[str]) -> list[Result]:

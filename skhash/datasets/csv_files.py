@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
+from skhash._libraries import library
 from skhash._names import composed
 from skhash.exceptions import InvalidFileError, parameter
 
@@ -49,6 +50,7 @@ class CsvTable:
         separator: str | None = None,
         decimal: str | None = None,
     ) -> None:
+        library("pyarrow", "pyarrow", "CSV files")
         self.path, self.encoding = os.fspath(path), encoding
         default = "\t" if self.path.lower().endswith(".tsv") else ","
         self.separator = _check_character("separator", default if separator is None else separator)

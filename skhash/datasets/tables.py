@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._ids import as_ids, first_repeated
+from skhash._libraries import library
 from skhash._validation import as_array, with_nearest
 from skhash.datasets._labels import check_label_separator, flag_labels, list_labels, text_labels
 from skhash.datasets.csv_files import CsvTable, columns_named
@@ -175,6 +176,7 @@ def open_table(
         for name, value in of_csv.items():
             if value is not None:
                 raise ValueError(f"{parameter(name)} must be used with a CSV file. Got {value!r} for another source.")
+    library("pyarrow", "pyarrow", "tables")
     if not is_path:
         return _open_frame(source)
     if ending not in ENDINGS:

@@ -242,7 +242,8 @@ def _import(name: str) -> Any:
         return library(name, name, f"networks named '{name}/...'")
     except RuntimeError as error:  # its operators are compiled for another version
         raise ImportError(
-            f"{name} must fit torch {torch.__version__}. It raised: {error}. Install both again."
+            f"{name} must fit torch {torch.__version__}. It raised: {error}. Install both from one index: "
+            "pip install torch torchvision --index-url https://download.pytorch.org/whl/cpu"
         ) from error
 
 

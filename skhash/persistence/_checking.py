@@ -29,6 +29,8 @@ def errors_name(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         yield
     except (InvalidFileError, ArgumentError, OSError, MemoryError):
         raise
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{error.name} must be installed to load {path}: pip install {error.name}") from error
     except RecursionError as error:
         raise InvalidFileError(path, f"{what}: values are nested too deeply.") from error
     except Exception as error:  # also those of numpy, scipy and torch for values that they do not take

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skhash._compat import HasMethods, Interval, StrOptions
+from skhash._libraries import library
 from skhash._validation import Array
 from skhash.base import BaseHasher
 from skhash.codes import signs
@@ -133,8 +134,7 @@ class ColumnGenerationHasher(BaseHasher):
         return self.nbits
 
     def _check_options(self) -> None:
-        import cvxpy
-
+        cvxpy = library("cvxpy", "cvxpy highspy", type(self).__name__)
         if self.solver not in cvxpy.installed_solvers():
             installed = ", ".join(cvxpy.installed_solvers())
             raise ValueError(f"`solver` must be an installed one of {installed}. Got {self.solver!r} instead.")

@@ -1,0 +1,57 @@
+"""Read the files that write.py wrote: ``python read.py FOLDER``. It needs no torch, no cvxpy and no pyarrow."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from skhash import EmbeddingHasher, StructHashHasher, TALRHasher
+from skhash.codes import Codes
+from skhash.comparison import read_results
+from skhash.metrics import average_precision, relevance_histogram
+from skhash.neighbors import HammingNeighbors
+from skhash.persistence import load
+
+
+def read(folder):
+    """Load, hash, search and count; the codes, neighbors and distances must be those of the version that wrote them."""
+    expected = dict(np.load(folder / "expected.npz"))
+    X = expected["X"]
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.stem != "index":
+            codes = np.packbits(load(path).transform(X), axis=1)
+            np.testing.assert_array_equal(codes, expected[path.stem], err_msg=path.name)
+    index = load(folder / "index.safetensors")
+    distances, neighbors = index.kneighbors(X, 5)
+    np.testing.assert_array_equal(neighbors, expected["neighbors"])
+    np.testing.assert_allclose(distances, expected["distances"], rtol=1e-5)
+    assert index.add(X[:1]).ids_[-1] == 1100
+    file = np.load(folder / "codes.npz")
+    codes = Codes.of(file["codes"], int(file["nbits"]), fingerprint=str(file["fingerprint"]))
+    np.testing.assert_array_equal(codes.rows, expected["talr"])
+    found = HammingNeighbors(nbits=16).fit(codes).kneighbors(codes[:1], 1, return_distance=False)
+    assert found.item() == 0
+    y = np.arange(len(codes)) % 2
+    assert 0 < average_precision(relevance_histogram(codes, codes, y, y)) < 1
+    assert [result.method for result in read_results(folder / "comparison")] == ["lsh"]
+
+
+def ask_for_what_is_missing():
+    """Fits that need another package, which the message must name."""
+    X, y = np.random.RandomState(0).randn(50, 4), np.arange(50) % 2
+    for hasher, package in ((TALRHasher(4), "torch"), (EmbeddingHasher(4), "torch"), (StructHashHasher(4), "cvxpy")):
+        message = ""
+        try:
+            hasher.fit(X, y)
+        except ImportError as error:
+            message = str(error)
+        assert f"pip install {package}" in message, f"{package} is installed"
+        print(message)
+
+
+if __name__ == "__main__":
+    for folder in map(Path, sys.argv[1:]):
+        read(folder)
+        print(f"{folder}: read")
+    assert not {"torch", "cvxpy", "pyarrow"} & sys.modules.keys()
+    ask_for_what_is_missing()
