@@ -15,6 +15,8 @@ from skhash.codes.vector_instructions import address
 N_LANES = 4  # interleaved histograms, so that additions to the same place do not wait for each other
 TEAM = 4  # queries of one pass over the codes
 TEAM_LANES = 2  # interleaved histograms of each query of a team
+TEAM_BLOCK = 4096  # codes of a block that all teams count
+MAX_VALUES = 2**17  # values in the histograms of all teams
 
 
 @nb.njit(nogil=True, error_model="numpy", inline="always")
@@ -174,6 +176,30 @@ def sort_by_group(codes, group, places, sorted_words):
         places[group[i]] = place + 1
         for w in range(len(sorted_words)):
             sorted_words[w, place] = codes[i, w]
+
+
+@kernel
+def grouped_words(queries, database, multiplicity, bounds, table, query_group, counts):
+    """Do the same as `short_histogram` for codes of one word, each read once for TEAM queries.
+
+    All teams count a block of codes before the next one, so that it stays in the cache (`benchmarks/histogram.py`).
+    """
+    words, (n_queries, n_distances, n_levels) = database[0], counts.shape
+    n_teams = max(1, MAX_VALUES // (TEAM_LANES * TEAM * n_levels * n_distances))
+    lanes = np.empty((min(n_teams, -(-n_queries // TEAM)), TEAM_LANES, TEAM, n_levels * n_distances), np.int64)
+    team, offsets = np.empty(TEAM, np.uint64), np.empty(TEAM, np.uint64)
+    for first in range(0, n_queries, TEAM * len(lanes)):
+        last = min(first + TEAM * len(lanes), n_queries)
+        lanes[:] = 0
+        for g in range(len(bounds) - 1):
+            for start in range(bounds[g], bounds[g + 1], TEAM_BLOCK):
+                stop = min(start + TEAM_BLOCK, bounds[g + 1])
+                for t in range(first, last, TEAM):
+                    _fill_team(queries, table[:, g], query_group, t, last, n_distances, team, offsets)
+                    own = lanes[(t - first) // TEAM]
+                    _tally_team(words[start:stop], multiplicity[start:stop], team, offsets, own)
+        for q in range(first, last):
+            _add_lanes(lanes[(q - first) // TEAM, :, (q - first) % TEAM], counts[q])
 
 
 @kernel

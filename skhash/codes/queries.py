@@ -525,7 +525,7 @@ class _CountBits:
         self.min_size: int  # of the queries of a thread
         if is_short and are_many and n_pairs >= (MERGED_PAIRS if self.is_merged else SHORT_PAIRS):
             # tables of both halves of a code, however many items there are
-            bounds = np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
+            bounds = _bounds(group, n_groups)
             if not self.is_merged:
                 places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
                 kernels.sort_by_group(self.database, group, places, words)
@@ -535,8 +535,12 @@ class _CountBits:
             # planes of the items of each target, 256 of which are compared with a query at once
             self.kernel, self.min_size = kernels.grouped_planes, PLANE_QUERIES
             self.items = kernels.blocks_by_group(self.database.view(np.uint8), group, n_groups, -(-self.nbits // 8))
+        elif self.is_merged and len(words) == 1:
+            # items one after the other, which are in the order of their targets, each for four queries
+            self.kernel, self.min_size = kernels.grouped_words, 1
+            self.items = words, multiplicity, _bounds(group, n_groups)
         else:
-            # one item after the other: for few queries, few items of each target, or merged ones
+            # one item after the other: for few queries, or few items of each target
             self.kernel, self.min_size = kernels.hamming_histogram, 1
             self.items = np.ascontiguousarray(words), multiplicity, group.astype(np.uint32)
 
@@ -558,6 +562,11 @@ class _CountBits:
             own = table[query_group, self.pairs.database_group[chunk]]
             subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return counts, levels
+
+
+def _bounds(group: Integers, n_groups: int) -> Integers:
+    """First item of each group, and the number of items, which are in the order of their groups."""
+    return np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
 
 
 def subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:

@@ -329,3 +329,17 @@ def test_distance_affinity_is_fitted_once_for_all_shards():
     rows = np.random.default_rng(0).random((6, 2))
     with pytest.raises(ValueError, match=r"`thresholds` is None: call `fit` .* with the training samples"):
         relevance_histogram([[0]] * 6, [[1]] * 6, rows, affinity=DistanceAffinity())
+
+
+def test_merged_codes_are_counted_for_teams_of_queries():
+    """More queries than have their histograms at a time, and groups of more codes than a block."""
+    rng = np.random.default_rng(0)
+    pool, labels = rng.integers(0, 2, (10_000, 64), dtype=np.uint8), np.arange(10_000) % 2
+    items, queries = np.repeat(np.arange(10_000), 9), rng.integers(0, 10_000, 603)
+    H = relevance_histogram(pool[queries], pool[items], labels[queries], labels[items])
+    distances, is_relevant = hamming_distances(pool[queries], pool), labels[queries][:, None] == labels
+    for level in range(2):
+        expected = [
+            np.bincount(d[r == level], minlength=65) for d, r in zip(distances.astype(int), is_relevant, strict=True)
+        ]
+        np.testing.assert_array_equal(H.counts[:, :, level], 9 * np.array(expected))
