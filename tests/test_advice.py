@@ -31,6 +31,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 CALL = re.compile(r"\b([A-Z]\w+|order_shortlist|load|choose_code)\(([^()]*)\)")
 ADVICE = re.compile(r"\b([Pp]ass|[Ss]et|[Uu]se|[Ff]it|with) ")
 PARAMETER = re.compile(r"(?<![\w.`-])([a-z]\w*)=(?=[\w'\"(])")
+#: options of pip in advice
+OF_PIP = {"--index-url"}
 #: parameters of scikit-learn and numpy in advice, and of command lines of other programs
 OF_OTHERS = {"shuffle"}
 KEYWORD = re.compile(r"(?:^|, )(\w+)=")
@@ -74,7 +76,7 @@ def test_options_in_messages_are_those_of_the_command():
             continue
         in_cli = path.parent.name == "cli"
         commands = COMMANDS.get(path.stem, [*subparsers()]) if in_cli else [*subparsers()]
-        known = {"--help", "--version"}.union(*map(options_of, commands))
+        known = {"--help", "--version", *OF_PIP}.union(*map(options_of, commands))
         for text in texts(path):
             # a message may name another command, whose options follow
             for other in re.findall(r"skhash ([a-z]+)", text):

@@ -148,7 +148,7 @@ def test_the_top_level_has_only_what_belongs_there():
     output = subprocess.run(["git", "ls-files"], cwd=folder, capture_output=True, text=True, check=True).stdout
     folders = {".ci", ".github", "benchmarks", "docs", "examples", "experiments", "skhash", "tests"}
     files = {".gitignore", ".pre-commit-config.yaml", "CITATION.cff", "LICENSE", "Makefile", "constraints.txt"}
-    files |= {"pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"}
+    files |= {".zenodo.json", "pyproject.toml", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"}
     assert {path.split("/")[0] for path in output.splitlines()} == folders | files
 
 
