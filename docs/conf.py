@@ -139,7 +139,7 @@ sphinx_gallery_conf = {
 
 # --- looks
 html_theme = "pydata_sphinx_theme"
-html_title = f"skhash {version}"
+html_title = "skhash"  # the switcher beside it has the version
 html_static_path = ["_static"]
 html_css_files = ["skhash.css"]
 html_show_sourcelink = False
