@@ -45,7 +45,7 @@ MANY = 100  # queries for which sorting the database pays off
 LEVEL_BITS = 10  # bits of the level in the 64-bit key of an item; 53 are the distance
 LONG = 64  # items per group, and as many as bits, for which planes are faster than a scan
 SHORT_PAIRS = 2**25  # pairs of a query and an item from which tables of short codes are faster than planes
-MERGED_PAIRS = 2**20  # the same where equal codes are merged, which planes do not know
+MERGED_PAIRS = 2**22  # the same where equal codes are merged, and each is read for four queries
 PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
 SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
 
