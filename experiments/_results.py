@@ -60,6 +60,22 @@ def store(path, results, keys):
     write(path, [result for result in old if tuple(result.get(key) for key in keys) not in new] + results)
 
 
+def measure_missing(path, keys, cells, measure):
+    """Measure the cells, values of `keys`, whose results are not stored yet, and store each at once."""
+    for cell in cells:
+        wanted = dict(zip(keys, cell, strict=True)).items()
+        if not any(wanted <= result.items() for result in read(path)):
+            result = dict(wanted) | measure(*cell)
+            store(path, [result], keys)
+            print(result, flush=True)
+
+
+def write_table(path, table):
+    """Write the Markdown of a table, and print it."""
+    path.write_text(table, encoding="utf-8")
+    print(f"written: {path}\n\n{table}")
+
+
 def write(path, results):
     """Write results to a file, created if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from itertools import product
 
 import defaults
 import numpy as np
-from _results import RESULTS, as_markdown, rank, read, store
+from _results import RESULTS, as_markdown, measure_missing, rank, read, write_table
 from _splits import join_digits, rank_held_out, take_per_class
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import Bunch
@@ -124,16 +124,10 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     settings = [(method, name) for method in options.methods for name in ("defaults", *METHODS[method])]
-    cells = product(range(options.seeds), options.sets, settings)
-    for seed, name, setting in cells if options.command == "measure" else ():
-        cell = dict(zip(KEYS, (name, *setting, seed), strict=True)).items()
-        if not any(cell <= result.items() for result in read(PATH)):
-            result = measure(name, *setting, seed)
-            store(PATH, [result], KEYS)
-            print(result, flush=True)
-    table = make_table(read(PATH))
-    TABLE.write_text(table, encoding="utf-8")
-    print(f"written: {TABLE}\n\n{table}")
+    if options.command == "measure":
+        cells = product(range(options.seeds), options.sets, settings)
+        measure_missing(PATH, KEYS, ((name, *setting, seed) for seed, name, setting in cells), measure)
+    write_table(TABLE, make_table(read(PATH)))
 
 
 if __name__ == "__main__":

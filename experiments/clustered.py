@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _results import RESULTS, as_markdown, read, store
+from _results import RESULTS, as_markdown, measure_missing, read, write_table
 from sklearn.preprocessing import normalize
 from torch import nn
 
@@ -128,15 +128,10 @@ def main():
     parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    for seed, vectors, method in product(range(options.seeds), VECTORS, METHODS):
-        cell = dict(zip(KEYS, (vectors, method, seed), strict=True))
-        if options.command == "measure" and not any(cell.items() <= result.items() for result in read(PATH)):
-            result = cell | measure(vectors, method, seed)
-            store(PATH, [result], KEYS)
-            print(result, flush=True)
-    table = make_table(read(PATH))
-    TABLE.write_text(table, encoding="utf-8")
-    print(f"written: {TABLE}\n\n{table}")
+    if options.command == "measure":
+        cells = product(range(options.seeds), VECTORS, METHODS)
+        measure_missing(PATH, KEYS, ((vectors, method, seed) for seed, vectors, method in cells), measure)
+    write_table(TABLE, make_table(read(PATH)))
 
 
 if __name__ == "__main__":

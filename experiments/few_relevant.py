@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from _results import RESULTS, as_markdown, read, store
+from _results import RESULTS, as_markdown, measure_missing, read, write_table
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.preprocessing import normalize
 
@@ -93,16 +93,10 @@ def main():
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    settings = product(range(options.seeds), options.tasks, BACKBONES, BATCHES, STARTS)
-    for seed, *setting in settings if options.command == "measure" else ():
-        cell = dict(zip(KEYS, (*setting, seed), strict=True)).items()
-        if not any(cell <= result.items() for result in read(PATH)):
-            result = measure(*setting, seed)
-            store(PATH, [result], KEYS)
-            print(result, flush=True)
-    table = make_table(read(PATH))
-    TABLE.write_text(table, encoding="utf-8")
-    print(f"written: {TABLE}\n\n{table}")
+    if options.command == "measure":
+        settings = product(range(options.seeds), options.tasks, BACKBONES, BATCHES, STARTS)
+        measure_missing(PATH, KEYS, ((*setting, seed) for seed, *setting in settings), measure)
+    write_table(TABLE, make_table(read(PATH)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from _networks import dense, make_network, pooled, residual, strided
-from _results import RESULTS, as_markdown, rank, read, store
+from _results import RESULTS, as_markdown, measure_missing, rank, read, write_table
 from _splits import rank_held_out
 from PIL import Image
 from sklearn.model_selection import train_test_split
@@ -137,15 +137,9 @@ def main():
         for method in options.methods
         for candidate in options.candidates
     ]
-    for cell in cells if options.command == "measure" else ():
-        wanted = dict(zip(KEYS, cell, strict=True)).items()
-        if not any(wanted <= result.items() for result in read(PATH)):
-            result = measure(*cell)
-            store(PATH, [result], KEYS)
-            print(result, flush=True)
-    table = make_table(read(PATH))
-    TABLE.write_text(table, encoding="utf-8")
-    print(f"written: {TABLE}\n\n{table}")
+    if options.command == "measure":
+        measure_missing(PATH, KEYS, cells, measure)
+    write_table(TABLE, make_table(read(PATH)))
 
 
 if __name__ == "__main__":

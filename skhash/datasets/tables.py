@@ -176,7 +176,6 @@ def open_table(
         for name, value in of_csv.items():
             if value is not None:
                 raise ValueError(f"{parameter(name)} must be used with a CSV file. Got {value!r} for another source.")
-    library("pyarrow", "pyarrow", "tables")
     if not is_path:
         return _open_frame(source)
     if ending not in ENDINGS:
@@ -205,8 +204,7 @@ def _open_csv(csv: CsvTable) -> Table:
 
 
 def _open_parquet(path: str) -> Table:
-    import pyarrow
-    from pyarrow import parquet
+    pyarrow, parquet = (library(name, "pyarrow", "Parquet files") for name in ("pyarrow", "pyarrow.parquet"))
 
     @contextmanager
     def opened() -> Iterator[Any]:
@@ -227,7 +225,7 @@ def _open_parquet(path: str) -> Table:
 
 
 def _open_frame(frame: Any) -> Table:
-    import pyarrow
+    pyarrow = library("pyarrow", "pyarrow", "data frames")
 
     name = f"the {type(frame).__name__}"
     try:

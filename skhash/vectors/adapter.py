@@ -138,9 +138,8 @@ def _held_out_recall(
     weight, bias = _start(items[learned], offsets[learned], codes[learned], asked[learned], query_map)
     scores = (asked[is_held] @ weight + bias) @ codes[is_held].T
     own = np.diag(scores)[:, None]
-    ranks = ((scores < own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2) / (
-        n - 1
-    )  # by chance uniform in [0, 1]
+    n_before = (scores < own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+    ranks = n_before / (n - 1)  # by chance uniform in [0, 1]
     if (ranks.mean() - 0.5) * np.sqrt(12 * n) < _CHANCE:
         raise ValueError(
             "`y` must be the codes of the items of `X`, in their order. Got codes that do not belong to the vectors: "
