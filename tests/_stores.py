@@ -55,7 +55,7 @@ def assert_same_hasher_only(write, read):
                 call(fingerprint=wrong)
 
 
-def assert_takes_more(write, read, place="codes"):
+def assert_takes_more(write, read, default="fail"):
     """A store takes more codes, and refuses what it has already or what is not like its codes."""
     rng = np.random.default_rng(0)
     first, second = (Codes.of(rng.integers(0, 2, (n, 12)), fingerprint="0" * 16) for n in (5, 4))
@@ -75,8 +75,7 @@ def assert_takes_more(write, read, place="codes"):
     assert_holds(first, second)
     new = [1000, 1001, 1002, 1003]
     refused = {
-        r'exists. Pass if_exists="append" to add the codes, or if_exists="replace"': (second, {}),
-        r"exists\.": (second, {"if_exists": "fail"}),
+        r'exists. Pass if_exists="append" to add the codes, or if_exists="replace"': (second, {"if_exists": "fail"}),
         r"`ids` must not be in '.*codes.*' yet. Got 90, which is": (
             Codes.of(second, ids=[*new[:3], 90]),
             {"if_exists": "append"},
@@ -113,6 +112,12 @@ def assert_takes_more(write, read, place="codes"):
     with pytest.raises(ValueError, match=r"`ids` must not be in '.*codes.*' yet. Got 'ö', which is. Delete that item"):
         write(Codes.of(second, ids=["c", "ö", "d", "e"]), if_exists="append")
     assert len(read()) == 8
+    if default == "fail":
+        with pytest.raises(ValueError, match=r"exists\."):
+            write(first)
+    else:
+        write(first)
+        assert_holds(first)
 
 
 def codes_of_names(names=NAMES):

@@ -82,7 +82,7 @@ def scored(**options):
 def written(n, tmp_path):
     """What a store has of packed codes."""
     path = tmp_path / f"{type(n).__name__}.parquet"
-    stores.to_parquet(packed_of(n), path, nbits=n, if_exists="replace")
+    stores.to_parquet(packed_of(n), path, nbits=n)
     return stores.from_parquet(path).rows
 
 

@@ -216,7 +216,7 @@ def export(options: argparse.Namespace) -> int:
     """Write codes into a store."""
     if options.table is not None and options.to not in _WITH_TABLES:
         raise ValueError(f"--table must be used with {', '.join(_WITH_TABLES)}. Got it with {options.to}.")
-    if options.if_exists != "fail" and options.to not in (*_WITH_TABLES, "parquet"):
+    if options.if_exists is not None and options.to not in (*_WITH_TABLES, "parquet"):
         raise ValueError(
             f"--if-exists must be used with {', '.join(_WITH_TABLES)} or parquet. Got it with {options.to}, whose file "
             "is replaced."
@@ -236,9 +236,9 @@ def export(options: argparse.Namespace) -> int:
         )
     if options.to in _WITH_TABLES:
         table = "codes" if options.table is None else options.table
-        _to_table(options.to, stored, options.out, table, options.if_exists)
+        _to_table(options.to, stored, options.out, table, options.if_exists or "fail")
     elif options.to == "parquet":
-        stores.to_parquet(stored, options.out, if_exists=options.if_exists)
+        stores.to_parquet(stored, options.out, if_exists=options.if_exists or "replace")
     else:
         check_writable(options.out)
         content = _content(options.to, stored)

@@ -364,8 +364,7 @@ def _add_export(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--if-exists",
         choices=("fail", "replace", "append"),
-        default="fail",
-        help="what to do if there is such a table or Parquet file (default fail)",
+        help="what to do if there is such a table (default fail) or Parquet file (default replace)",
     )
 
 

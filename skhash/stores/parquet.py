@@ -29,7 +29,7 @@ def to_parquet(
     nbits: int | None = None,
     ids: npt.ArrayLike | None = None,
     fingerprint: str | None = None,
-    if_exists: IfExists = "fail",
+    if_exists: IfExists = "replace",
 ) -> None:
     """Write codes to a Parquet file, with the columns ``id`` and ``code``.
 
@@ -45,10 +45,10 @@ def to_parquet(
         Identifiers, all different. None takes those of Codes, or numbers the codes from 0.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes. It is kept in the metadata of the file.
-    if_exists : {"fail", "replace", "append"}, default="fail"
-        What happens if there is such a file: a ValueError, a new file in its place, or a file with both codes. The old
-        one is replaced when the new one is complete. Codes are added only if they have the length of those in it, other
-        identifiers, and no other fingerprint; all of them are in memory meanwhile.
+    if_exists : {"fail", "replace", "append"}, default="replace"
+        What happens if there is such a file: a ValueError, a new file in its place, as in ``to_parquet`` of pandas, or
+        a file with both codes. The old one is replaced when the new one is complete. Codes are added only if they have
+        the length of those in it, other identifiers, and no other fingerprint; all of them are in memory meanwhile.
 
     Raises
     ------

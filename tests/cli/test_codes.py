@@ -339,7 +339,10 @@ def test_parquet_files_are_files_of_codes(files, tmp_path):
     pytest.importorskip("pyarrow")
     packed = np.load(files / "codes.npz")["codes"]
     out = str(tmp_path / "codes.parquet")
-    assert main(["export", f"{files}/codes.npz", "--to", "parquet", "--out", out]) == 0
+    command = ["export", f"{files}/codes.npz", "--to", "parquet", "--out", out]
+    assert main(command) == 0
+    assert main(command) == 0
+    assert main([*command, "--if-exists", "fail"]) == 2
     stored = from_parquet(out)
     assert stored.nbits == 12
     assert_array_equal(stored.rows, packed)

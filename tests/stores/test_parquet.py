@@ -1,5 +1,7 @@
 """Parquet files keep codes, their number of bits and identifiers."""
 
+from functools import partial
+
 import pytest
 from _stores import (
     LENGTHS,
@@ -130,7 +132,8 @@ def test_codes_of_another_hasher_are_refused(tmp_path):
 
 def test_more_codes(tmp_path):
     path = tmp_path / "codes.parquet"
-    assert_takes_more(lambda codes, **options: to_parquet(codes, path, **options), lambda: from_parquet(path))
+    write = partial(to_parquet, path=path)
+    assert_takes_more(write, partial(from_parquet, path), default="replace")
 
 
 def test_more_codes_for_files_of_other_programs(tmp_path):
