@@ -11,6 +11,7 @@ from skhash.comparison import read_results
 from skhash.metrics import average_precision, relevance_histogram
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load
+from skhash.unwrap import find_hasher
 
 
 def read(folder):
@@ -19,8 +20,14 @@ def read(folder):
     X = expected["X"]
     for path in sorted(folder.glob("*.safetensors")):
         if path.stem != "index":
-            codes = np.packbits(load(path).transform(X), axis=1)
+            hasher = load(path)
+            codes = np.packbits(hasher.transform(X), axis=1)
             np.testing.assert_array_equal(codes, expected[path.stem], err_msg=path.name)
+            # codes that users have stored hold it
+            assert find_hasher(hasher).fingerprint_ == expected[f"{path.stem}_fingerprint"], path.name
+    for name, y in (("talr", X[:, 18:22]), ("itq", expected["y"])):
+        score = load(folder / f"{name}.safetensors").score(X[50:], y[50:])
+        np.testing.assert_allclose(score, expected[f"{name}_score"], rtol=1e-12)
     index = load(folder / "index.safetensors")
     distances, neighbors = index.kneighbors(X, 5)
     np.testing.assert_array_equal(neighbors, expected["neighbors"])

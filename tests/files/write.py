@@ -16,15 +16,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skhash import EmbeddingHasher, ITQHasher, StructHashHasher, TALRHasher
+from skhash.affinity import DistanceAffinity
 from skhash.cli import main
 from skhash.comparison import compare
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import save
+from skhash.unwrap import find_hasher
 
 HASHERS = {
-    "talr": TALRHasher(16, n_epochs=2, store_database=False, random_state=0),
+    "talr": TALRHasher(16, n_epochs=2, affinity=DistanceAffinity(), random_state=0),
     "talr_mlp": TALRHasher(16, backbone="mlp", n_epochs=2, store_database=False, random_state=0),
-    "itq": make_pipeline(StandardScaler(), ITQHasher(16, store_database=False, random_state=0)),
+    "itq": make_pipeline(StandardScaler(), ITQHasher(16, random_state=0)),
     "structhash": StructHashHasher(6, store_database=False, random_state=0),
     "embedding": EmbeddingHasher(16, n_epochs=2, store_database=False, random_state=0),
 }
@@ -35,11 +37,15 @@ def write(folder):
     X, y = load_digits(return_X_y=True)
     X = X.astype(np.float32)
     folder.mkdir(exist_ok=True)
-    expected = {"X": X[500:600]}
+    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])[y]
+    expected = {"X": X[500:600], "y": names[500:600]}
     for name, hasher in HASHERS.items():
-        hasher.fit(X[:500], y[:500])
+        hasher.fit(X[:500], X[:500, 18:22] if name == "talr" else names[:500])
         save(hasher, folder / f"{name}.safetensors")
         expected[name] = np.packbits(hasher.transform(X[500:600]), axis=1)
+        expected[f"{name}_fingerprint"] = find_hasher(hasher).fingerprint_
+    expected["talr_score"] = HASHERS["talr"].score(X[550:600], X[550:600, 18:22])
+    expected["itq_score"] = HASHERS["itq"].score(X[550:600], names[550:600])
     index = HammingNeighbors(HASHERS["embedding"], query="real").fit(X[:100], ids=np.arange(1000, 1100))
     save(index.remove([1003]), folder / "index.safetensors")
     expected["distances"], expected["neighbors"] = index.kneighbors(X[500:600], 5)

@@ -1,7 +1,6 @@
 """A loaded hasher equals the saved one."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,33 +9,12 @@ from _helpers import Dataset, assert_same_hasher, every_hasher, same
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.callback import ProgressBar
-from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from torch import nn
 
 from skhash import ITQHasher, LSHHasher, PCAHasher, TALRHasher
 from skhash.affinity import ClassAffinity, DistanceAffinity, PrecomputedAffinity, SharedLabelsAffinity
-from skhash.persistence import load, save
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-
-
-def write_fixtures():
-    """Write the missing files; run this file with PYTHONPATH=tests."""
-    X, y = load_digits(return_X_y=True)
-    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-    hashers = {
-        "itq": ITQHasher(nbits=8, random_state=0).fit(X[:500], names[y[:500]]),
-        "talr": TALRHasher(nbits=8, n_epochs=5, affinity=DistanceAffinity(), device="cpu", random_state=0).fit(
-            X[:500], X[:500, 18:22]
-        ),
-    }
-    for name, hasher in hashers.items():
-        path = FIXTURES / f"format_2_{name}.safetensors"
-        if not path.exists():
-            save(hasher, path)
-            np.save(path.with_suffix(".npy"), hasher.encode(X[500:800]))
 
 
 @pytest.fixture(scope="module")
@@ -253,19 +231,6 @@ def test_the_device(digits, copy):
         copy(LSHHasher().fit(digits.X), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["format_2_itq", "format_2_talr"])
-def test_a_file_of_another_machine(name):
-    X, _ = load_digits(return_X_y=True)
-    hasher = load(FIXTURES / f"{name}.safetensors")
-    assert_array_equal(hasher.encode(X[500:800]), np.load(FIXTURES / f"{name}.npy"))
-    assert_array_equal(hasher.encode(X[:500]), hasher.database_.codes.rows)
-    if name == "format_2_itq":
-        assert hasher.score(X[0:3], ["zero", "one", "two"]) > 0.4
-    else:
-        assert hasher.score(X[:100], X[:100, 18:22]) > 0.1
-        assert len(hasher.history_) == 5
-
-
 @every_hasher
 def test_skops(make, fitted, few, tmp_path):
     """The way to store whole pipelines: of our types only the hasher's own, and an affinity, ask for trust."""
@@ -277,7 +242,3 @@ def test_skops(make, fitted, few, tmp_path):
     loaded = skops.load(tmp_path / "pipeline.skops", trusted=untrusted)
     assert_array_equal(loaded.transform(few.X_query), pipeline.transform(few.X_query))
     assert loaded.score(few.X_query, few.y_query) == pipeline.score(few.X_query, few.y_query)
-
-
-if __name__ == "__main__":
-    write_fixtures()
