@@ -38,7 +38,8 @@ SETS = {
     "gist_dense": ("CIFAR-10 GIST, dense layers", "cifar_gist", (512,), dense),
     "usps_dense": ("USPS, dense layers", "usps", (256,), dense),
 }
-#: method to its values for "mlp": batch size, weight decay; all have a learning rate of 0.003
+#: method to its values for "mlp": batch size, weight decay; all have a learning rate of 0.003. Methods without labels
+#: keep their values for any network.
 METHODS = {
     "talr": (256, 0.1),
     "hashnet": (256, 3.0),
@@ -50,6 +51,11 @@ METHODS = {
     "mihash": (1000, 0.1),
     "fastap": (256, 0.1),
     "csq": (256, 0.1),
+    "bihalf": None,
+    "cibhash": None,
+    "greedyhash-unsupervised": None,
+    "nsh": None,
+    "tbh": None,
 }
 CANDIDATES = {
     "batches of 64": {"learning_rate": 0.001, "weight_decay": 0.1, "batch_size": 64},
@@ -93,8 +99,10 @@ def load(name, seed):
 def measure(name, method, candidate, seed):
     """AP_T of one fit on held-out training samples."""
     data, (_, _, shape, layers) = load(name, seed), SETS[name]
-    batch_size, weight_decay = METHODS[method]
-    as_mlp = {"learning_rate": 0.003, "weight_decay": weight_decay, "batch_size": batch_size}
+    as_mlp = {}
+    if METHODS[method] is not None:
+        batch_size, weight_decay = METHODS[method]
+        as_mlp = {"learning_rate": 0.003, "weight_decay": weight_decay, "batch_size": batch_size}
     parameters = {"as mlp": as_mlp, **CANDIDATES}[candidate]
     hasher = make_hasher(method, NBITS, seed, "auto", backbone=make_network(layers, shape, seed), **parameters)
     start = time.process_time()

@@ -81,9 +81,14 @@ def check_encodes_items(estimator: Any) -> None:
         )
 
 
+def makes_factors(estimator: Any) -> bool:
+    """Whether a hasher makes factors of the items, by which its real queries estimate distances."""
+    return bool(getattr(find_hasher(estimator), "factors", False))
+
+
 def lacks_factors(estimator: Any, codes: Codes) -> bool:
     """Whether the real queries of a hasher estimate distances by factors that the codes of the items do not have."""
-    return codes.factors is None and bool(getattr(find_hasher(estimator), "factors", False))
+    return codes.factors is None and makes_factors(estimator)
 
 
 def real_queries(estimator: Any, X: Any, items: Any) -> Real:

@@ -40,7 +40,7 @@ from skhash.persistence import read_notes, save_with_notes
 from skhash.persistence.encodings import write_fingerprint
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import read_header
-from skhash.unwrap import find_hasher, hasher_input, items_of, lacks_factors
+from skhash.unwrap import find_hasher, hasher_input, items_of, lacks_factors, makes_factors
 
 #: stores with tables that have a name
 _WITH_TABLES = ("lancedb", "pgvector", "sqlite-vec", "duckdb")
@@ -75,7 +75,7 @@ def encode(options: argparse.Namespace) -> int:
 
     nbits = int(hasher._n_features_out)
     n_bytes = -(-nbits // 8)
-    width = n_bytes + 8 * getattr(hasher, "factors", False)
+    width = n_bytes + 8 * makes_factors(hasher)
 
     def record(samples: Any) -> npt.NDArray[np.uint8]:
         """Codes of checked samples, followed by factors if the hasher has any."""
@@ -194,7 +194,7 @@ def fill(index: HammingNeighbors, items: ItemsOfFile, options: argparse.Namespac
     """Fit an index of a fitted hasher to codes that this hasher has made."""
     codes, hasher = items.codes, find_hasher(index.hasher)
     check_same_nbits(codes.nbits, int(hasher._n_features_out), options.data, options.model)
-    if codes.factors is not None and not getattr(hasher, "factors", False):
+    if codes.factors is not None and not makes_factors(hasher):
         raise ValueError(
             f"{options.data} must be codes of {options.model}. Got factors, which this hasher does not have."
         )

@@ -69,6 +69,7 @@ from skhash.unwrap import (
     find_hasher,
     first_step,
     items_of,
+    makes_factors,
     real_queries,
     without_database,
 )
@@ -400,7 +401,7 @@ class HammingNeighbors(BaseEstimator):
         inner = find_hasher(hasher)
         check_same_nbits(int(inner._n_features_out), items.codes.nbits, "hasher", "the items of the index")
         self._check_function(find_function(hasher), "`hasher`")
-        has_factors = getattr(inner, "factors", False)
+        has_factors = makes_factors(inner)
         if has_factors and items.factors is None:
             raise ValueError(
                 "`hasher` must have factors=False for items without factors. Got factors=True: fit an index to the "

@@ -13,7 +13,7 @@ from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import VECTOR_METRICS, VectorMetric, check_not_1d, check_option, numeric
 from skhash.codes import Codes
 from skhash.neighbors.search import vector_distances
-from skhash.unwrap import check_has_real_queries, find_hasher, real_queries
+from skhash.unwrap import check_has_real_queries, find_hasher, makes_factors, real_queries
 
 _NO_ITEM = -1  # as in FAISS
 
@@ -182,7 +182,7 @@ def _check_hasher(hasher: Any, factors: Any) -> None:
     if hasher is None:
         raise ValueError("`hasher` must be given with `codes`, for the real queries. Got None.")
     check_has_real_queries(hasher)
-    if factors is not None and not getattr(find_hasher(hasher), "factors", False):
+    if factors is not None and not makes_factors(hasher):
         raise ValueError("`factors` must be None for a hasher without factors. Got some.")
 
 

@@ -34,7 +34,7 @@ from skhash.persistence._hashers import (
 from skhash.persistence.fingerprint import known_fingerprint
 from skhash.persistence.format import FilePath, ValueDecoder, ValueEncoder, digest, map_tensors, read_file
 from skhash.registry import FIRST_STEPS, INDEXES, import_class
-from skhash.unwrap import find_function, find_hasher
+from skhash.unwrap import find_function, find_hasher, makes_factors
 
 #: keys that the JSON of an index has, too
 INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items", "least_id"})
@@ -178,7 +178,7 @@ def check_index(index: Any) -> None:
         raise ValueError(f"`ids_` must be {n_items} ints or texts. Got {ids.dtype} of shape {ids.shape} instead.")
     if is_text(ids) and first_repeated(ids) is not None:
         raise ValueError("`ids_` must differ from each other. Got repeated ones.")
-    if getattr(find_hasher(index.hasher_), "factors", False):
+    if makes_factors(index.hasher_):
         Array(f"{n_items} 2", minimum=0).check("factors_", index.factors_, {})
     elif index.factors_ is not None:
         raise ValueError("`factors_` must be missing unless the hasher has factors.")
