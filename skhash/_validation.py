@@ -216,7 +216,10 @@ def check_not_1d(X: Any, name: str = "X") -> None:
             _check_not_of_arrays(X, name)
         return
     first: Any = next(iter(X), None) if len(shape) else X
-    if isinstance(first, str | bytes | os.PathLike):
+    if isinstance(first, bytes):  # codes as a store returns them
+        remedy = f'Pass numpy.frombuffer(b"".join({name}), numpy.uint8).reshape(len({name}), -1).'
+        raise ValueError(f"`{name}` must be an array of numbers. Got bytes instead. {remedy}")
+    if isinstance(first, str | os.PathLike):
         remedy = "Read the files first, or turn text into features."
         raise ValueError(f"`{name}` must be an array of numbers. Got text or paths instead. {remedy}")
     has_rows = len(first.shape) > 0 if hasattr(first, "shape") else hasattr(first, "__len__")

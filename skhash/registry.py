@@ -563,6 +563,12 @@ GROUPS: dict[str, str] = {
     "baselines": "what is deployed, for --task neighbors",
 }
 
+#: task to the methods that are compared by default: for neighbors those that people choose between
+COMPARED: dict[str, tuple[str, ...]] = {
+    "relevance": ("talr", "itq", "lsh"),
+    "neighbors": ("embedding", "itq", "pq", "opq", "rabitq"),
+}
+
 #: name of a hasher class to its dotted path, in alphabetical order
 HASHERS: dict[str, str] = dict(
     sorted((method.class_name, f"{method.module}.{method.class_name}") for method in METHODS.values())

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from skhash import __version__
 from skhash.registry import (
+    COMPARED,
     CONV,
     FOR_NEIGHBORS,
     GROUPS,
@@ -32,8 +33,6 @@ _DATA = (
 _ITEMS = f"items: {_DATA}; or codes from skhash encode"
 _COMPARE = """Fit several methods on one or more data sets and print a table for each.
 Commas or spaces separate the items of a list."""
-#: what `skhash compare` compares by default: for neighbors, what people choose between
-_COMPARED = {"relevance": "talr,itq,lsh", "neighbors": "embedding,itq,pq,opq,rabitq"}
 _DISTANCES = ("cosine", "euclidean", "inner")  # of vectors
 _LEARNS_FROM = {"labels": "labels", "relevance": "relevance", "samples": "no labels"}
 
@@ -123,8 +122,8 @@ def _add_compare(commands: "argparse._SubParsersAction[_Parser]") -> None:
     job.add_argument(
         "--methods",
         metavar="NAME",
-        help=f"methods or groups of methods (default {_COMPARED['relevance']}; for neighbors "
-        f"{_COMPARED['neighbors']}); a class of your own is module:Class",
+        help=f"methods or groups of methods (default {','.join(COMPARED['relevance'])}; for neighbors "
+        f"{','.join(COMPARED['neighbors'])}); a class of your own is module:Class",
         **several,
     )
     job.add_argument("--bits", metavar="N", help="numbers of bits (default 16,32,64)", **several)
@@ -525,7 +524,7 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError("--bits and --bytes must not be given together: each replaces the other.")
     is_neighbors = options.task == "neighbors" or (options.protocol or "").startswith("neighbors")
     task = "neighbors" if is_neighbors else "relevance"
-    defaults = {"methods": _COMPARED[task], "bits": "16,32,64", "bytes": "", "metrics": "", "format": ""}
+    defaults = {"methods": ",".join(COMPARED[task]), "bits": "16,32,64", "bytes": "", "metrics": "", "format": ""}
     if is_neighbors:
         defaults |= {"bits": "", "bytes": "8,16,32,64"}
     if options.bits or options.bytes:
@@ -575,7 +574,7 @@ def _left_out(options: argparse.Namespace) -> str:
     from skhash.comparison import expand_methods
 
     notes = []
-    if options.methods == _COMPARED["neighbors"].split(","):
+    if options.methods == [*COMPARED["neighbors"]]:
         n_others = len(expand_methods(["all"], "neighbors")) - len(options.methods)
         notes.append(f"Compared are {', '.join(options.methods)}; --methods all adds {n_others} others.")
     if options.seeds is None:

@@ -36,7 +36,7 @@ from skhash.datasets.loading import check_names
 from skhash.datasets.protocols import check_protocol
 from skhash.exceptions import InvalidFileError
 from skhash.metrics import Metric
-from skhash.registry import BASELINES, FOR_NEIGHBORS, GROUPS, HASHERS, PAPER, VARIANTS, Space, import_class
+from skhash.registry import BASELINES, COMPARED, FOR_NEIGHBORS, GROUPS, HASHERS, PAPER, VARIANTS, Space, import_class
 from skhash.unwrap import find_hasher, named_warnings
 
 #: largest number of queries whose values are kept by default
@@ -52,7 +52,7 @@ def compare(
     *,
     task: str | None = None,
     protocol: str | Protocol | None = None,
-    methods: Iterable[str] | Mapping[str, Any] = ("talr", "itq", "lsh"),
+    methods: Iterable[str] | Mapping[str, Any] | None = None,
     nbits: Iterable[int] = (32,),
     n_seeds: int = 3,
     metrics: Metrics | None = None,
@@ -80,9 +80,10 @@ def compare(
         vectors, which needs no labels. None is that of the protocol.
     protocol : str or Protocol, default=None
         Protocol of all data sets. None takes the default of each, or "neighbors" for that task. A Bunch has its own.
-    methods : iterable of str, or dict of str to str or estimator, default=("talr", "itq", "lsh")
+    methods : iterable of str, or dict of str to str or estimator, default=None
         Keys of `VARIANTS`, or groups: "all", "deep" (with a network below the hash layer),
-        "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names. Names that end in
+        "shallow", "supervised", "unsupervised"; for neighbors also "baselines" or their names. None takes "talr", "itq"
+        and "lsh", and for neighbors "embedding", "itq", "pq", "opq" and "rabitq". Names that end in
         "-conv" are networks of convolutions, and those that end in "-paper" have the settings of their paper: both
         belong to no group. For methods of your own a dict of the names in tables: ``{"mine": estimator, "itq":
         "itq"}``. See :func:`make_hasher` for what it can hold, and for what is set in an estimator.
@@ -396,7 +397,7 @@ def _plan(
     datasets: Any,
     task: str | None,
     protocol: str | Protocol | None,
-    methods: Iterable[str],
+    methods: Iterable[str] | Mapping[str, Any] | None,
     nbits: Iterable[int],
     n_seeds: int,
     options: _Options,
@@ -409,7 +410,7 @@ def _plan(
     if not sources:
         raise ValueError("`dataset` must name at least one data set. Got none.")
     task, protocol = _check_task(task, protocol, [source.given for source in sources])
-    names, own = _check_methods(methods, task)
+    names, own = _check_methods(COMPARED[task] if methods is None else methods, task)
     if not names:
         raise ValueError(f"`methods` must name at least one method for the task {task!r}. Got none.")
     if not isinstance(nbits, Iterable):

@@ -459,6 +459,19 @@ def test_by_default_a_handful_of_methods_is_compared_once():
     assert (options.methods, options.seeds, options.note) == (["talr", "itq", "lsh"], 3, "")
 
 
+@pytest.mark.parametrize(("task", "n_methods"), [("neighbors", 5), ("relevance", 3)])
+def test_python_compares_the_same_methods(task, n_methods):
+    plans = []
+
+    def stop(plan):
+        plans.append(plan)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare("digits", task=task, n_seeds=2, watch=stop)
+    assert plans[0].n_tasks == 2 * n_methods
+
+
 def test_what_is_left_out_is_said(tmp_path, capsys):
     np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((300, 8)))
     command = ["compare", f"{tmp_path}/X.npy", "--task", "neighbors", "--methods", "itq", "--bits", "8"]

@@ -83,6 +83,7 @@ def test_other_kinds_are_refused(given, message, hasher):
         (pd.DataFrame({"v": list(X)}), r"Got a ndarray in X\['v'\]. Pass numpy.stack\(X\['v'\]\)"),
         (pd.Series(list(X)).to_numpy(), r"got 1D array of arrays instead. Pass numpy.stack\(X\)"),
         (["a.png", "b.png"], "must be an array of numbers. Got text or paths instead. Read the files first"),
+        ([b"ab", b"cd"], r'Got bytes instead. Pass numpy.frombuffer\(b"".join\(X\), numpy.uint8\)'),
         ([Path("a.png")], "must be an array of numbers. Got text or paths instead"),
         (np.array(["a.png", "b.png"]), "must be an array of numbers. Got text or paths instead"),
     ],
