@@ -60,10 +60,10 @@ def average_precision(rankings, k=None, normalizer="relevant"):
     return ratio(precisions, {"relevant": total, "min": np.minimum(total, k), "retrieved": hits[:, k - 1]}[normalizer])
 
 
-def ndcg(rankings, k=None, discount="log2"):
+def ndcg(rankings, k=None, discount="log2", gain="exponential"):
     ranks = np.arange(1, rankings.shape[1] + 1)
     if discount == "log2":
-        gains, weights = 2.0**rankings - 1, 1 / np.log2(ranks + 1)
+        gains, weights = 2.0**rankings - 1 if gain == "exponential" else rankings, 1 / np.log2(ranks + 1)
     else:
         gains, weights = (rankings > 0) * 1.0, np.array([1.0 if t < 3 else 1 / np.log2(t) for t in ranks])
     ideal = -np.sort(-gains, axis=1)

@@ -112,7 +112,7 @@ BAD = {
     r"\.device": ["cuda:99", "gpu", 3, None],
     r"DatasetArray\.dataset": [3, None, [{"a": 1}], ["a"]],
     r"save\.hasher": [LSHHasher(), 3, None, LSHHasher],
-    r"\.(metric|ties|empty|discount|normalizer|query|rerank|protocol|method|tune_metric|mode|backend)": NO_NAME,
+    r"\.(metric|ties|empty|discount|gain|normalizer|query|rerank|protocol|method|tune_metric|mode|backend)": NO_NAME,
     r"Metric\.parse\.name": ["map", "ap_at_0", None, 3, ["ap"]],
 }
 
@@ -152,7 +152,7 @@ GOOD = {
     "histogram_from_distances of levels": {"distances": [[1, 2, 3, 4]] * 4, "levels": [[0, 1, 2, 0.5]] * 4},
     "RelevanceHistogram": {"counts": np.ones((1, 3, 2)), "levels": [0, 1]},
     "average_precision": {"H": H, "k": 2, "normalizer": "min", "ties": "average", "empty": "skip"},
-    "ndcg": {"H": H, "k": 2, "discount": "log2", "ties": "average", "empty": "skip"},
+    "ndcg": {"H": H, "k": 2, "discount": "log2", "gain": "linear", "ties": "average", "empty": "skip"},
     "precision": {"H": H, "k": 2, "ties": "average", "empty": "skip"},
     "precision of a radius": {"H": H, "radius": 1.0},
     "recall": {"H": H, "k": 2, "ties": "average", "empty": "skip"},

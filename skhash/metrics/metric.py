@@ -48,7 +48,7 @@ _NORMALIZERS = {
 _NAME = re.compile(
     rf"(?P<function>{'|'.join(sorted(_FUNCTIONS, key=len, reverse=True))})"
     r"(_at_(?P<k>[1-9]\d*)(_of_(?P<candidates>[1-9]\d*))?|_radius_(?P<radius>\d+(\.\d+)?))?(_(?P<ties>best|worst))?"
-    r"(_(?P<discount>delayed_log2)|_(?P<normalizer>relevant|min|retrieved))?"
+    r"(_(?P<discount>delayed_log2)|_(?P<gain>linear)|_(?P<normalizer>relevant|min|retrieved))?"
 )
 
 
@@ -70,6 +70,8 @@ class Metric:
         Order inside the ties.
     discount : "log2" or "delayed_log2", default="log2"
         Discount of NDCG.
+    gain : "exponential" or "linear", default="exponential"
+        Gain of NDCG.
     normalizer : "relevant", "min" or "retrieved", default="relevant"
         What AP with a cutoff is divided by, see :func:`~skhash.metrics.average_precision`.
     candidates : int, default=None
@@ -92,6 +94,7 @@ class Metric:
     radius: float | None = None
     ties: str = "average"
     discount: str = "log2"
+    gain: str = "exponential"
     normalizer: str = "relevant"
     candidates: int | None = None
 
@@ -105,9 +108,9 @@ class Metric:
             ``ap``, ``ndcg``, ``fast_ap``, ``precision``, ``recall``, ``r_precision``,
             ``reciprocal_rank``, ``roc_auc`` or ``neighbor_recall``. Then ``_at_K`` or ``_radius_R``, if the metric
             has a cutoff (or ``@K``), and for ``neighbor_recall_at_K`` also ``_of_M`` candidates. Then
-            ``_best`` or ``_worst`` for the order inside the ties. Then ``_delayed_log2`` for that
-            discount of ``ndcg``, or the normalizer of ``ap_at_K``: ``_relevant`` (the default,
-            all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
+            ``_best`` or ``_worst`` for the order inside the ties. Then for ``ndcg`` ``_delayed_log2``, that
+            discount, or ``_linear``, the gain of trec_eval; and for ``ap_at_K`` the normalizer: ``_relevant``
+            (the default, all relevant items, as trec_eval's ``map_cut_K``), ``_retrieved`` (the relevant items
             among the first K, as papers on hashing report ``mAP@K``), or ``_min``.
         k : int, default=None
             Cutoff rank of a name without one, if the metric has a cutoff.
@@ -138,7 +141,7 @@ class Metric:
             got = with_nearest([name], _FUNCTIONS) if isinstance(name, str) else repr(name)
             raise ValueError(
                 f"`metric` must be one of {', '.join(_FUNCTIONS)}, followed by _at_K, @K or _radius_R, then _best or "
-                "_worst, then _delayed_log2 (ndcg), _relevant, _min or _retrieved (ap_at_K), or _of_M "
+                "_worst, then _delayed_log2 or _linear (ndcg), _relevant, _min or _retrieved (ap_at_K), or _of_M "
                 f"(neighbor_recall_at_K), where they apply. Got {got} instead.{_hint(name)}"
             )
         options: dict[str, Any] = {option: text for option, text in match.groupdict().items() if text}
@@ -247,6 +250,7 @@ class Metric:
         """
         stem, cutoff, order, ending = self._words()
         ending = ending.removesuffix(f"_{self.normalizer}").replace("_", ", ", 1).replace("_", " ")
+        ending += " gain" if self.gain == "linear" else ""
         if stem == "ap" and self.k is not None:
             ending = _NORMALIZERS[self.normalizer].format(k=self.k)
         text = _LABELS.get(stem, stem.replace("_", " ").capitalize())
@@ -255,13 +259,13 @@ class Metric:
         return text + ending + (f", {self.ties} order of ties" if order else "")
 
     def _words(self) -> tuple[str, str, str, str]:
-        """Parts of the name: function, cutoff, order of ties, discount or normalizer."""
+        """Parts of the name: function, cutoff, order of ties, and discount, gain or normalizer."""
         stem = next(name for name, function in _FUNCTIONS.items() if function is self.function)
         cutoff = "" if self.k is None else f"_at_{self.k}"
         cutoff += "" if self.candidates is None else f"_of_{self.candidates}"
         cutoff += "" if self.radius is None else f"_radius_{self.radius:g}"
         order = "" if self.ties == "average" else f"_{self.ties}"
-        endings = [self.options[key] for key in ("discount", "normalizer") if key in self.options]
+        endings = [self.options[key] for key in ("discount", "gain", "normalizer") if key in self.options]
         return stem, cutoff, order, "".join(f"_{ending}" for ending in endings)
 
 

@@ -1,6 +1,6 @@
 r"""Tie-aware NDCG (He et al., CVPR 2018, section 3.2; DCG_T is eq. 7).
 
-With the gain G(v) = 2^v - 1 and S(x) = sum_{t <= x} D(t), the expected discount of every
+With the gain G(v) = 2^v - 1, or v, and S(x) = sum_{t <= x} D(t), the expected discount of every
 item of tie d is the mean discount of the ranks of the tie:
 
     DCG_T = sum_d [sum_v G(v) n_{d,v} / n_d] * [S(min(N_d, k)) - S(min(N_{d-1}, k))].
@@ -27,6 +27,7 @@ from skhash.metrics.ties import (
     tied_ranking,
 )
 
+_GAINS = ("exponential", "linear")
 _TABLE = 2**20  # discounts are summed one by one up to this rank, and integrated beyond, with an error of 1e-14
 
 
@@ -36,6 +37,7 @@ def ndcg(
     *,
     ties: str = "average",
     discount: str = "log2",
+    gain: str = "exponential",
     empty: str = "skip",
     average: bool = True,
 ) -> Any:
@@ -44,7 +46,7 @@ def ndcg(
     Parameters
     ----------
     H : RelevanceHistogram
-        Counts; an item of level v has the gain 2^v - 1. Soft counts give the training objective.
+        Counts; an item of level v has the gain 2^v - 1, or v. Soft counts give the training objective.
     k : int, default=None
         Cutoff rank; None ranks the whole database.
     ties : "average", "best" or "worst", default="average"
@@ -53,6 +55,8 @@ def ndcg(
         "log2": 1 / log2(t + 1), which with these gains equals ``sklearn.metrics.ndcg_score``
         on 2^v - 1. "delayed_log2": 1 / log2(max(t, 2)), that is 1, 1, 1 / log2(3), ..., on
         binary gains, as in Lin et al. (ECCV 2014).
+    gain : "exponential" or "linear", default="exponential"
+        Gain of an item of level v: 2^v - 1, or v as in trec_eval. "delayed_log2" has binary gains of its own.
     empty : "skip", "zero", "one" or "nan", default="skip"
         Value of a query with nothing relevant; "skip" leaves it out, with a warning.
     average : bool, default=True
@@ -66,7 +70,7 @@ def ndcg(
     Raises
     ------
     ValueError
-        For an unknown option.
+        For an unknown option, or linear gains with "delayed_log2".
 
     References
     ----------
@@ -84,25 +88,37 @@ def ndcg(
     k = as_count_or_none(k, "k")
     check_option("ties", ties, TIES)
     check_option("discount", discount, DISCOUNTS)
-    return over_queries(H, lambda counts, _: expected_ndcg(counts, H.levels, k, discount, ties), empty, average)
+    check_option("gain", gain, _GAINS)
+    if gain == "linear" and discount == "delayed_log2":
+        raise ValueError(
+            "`gain` must be 'exponential' with discount='delayed_log2', whose gains are 0 and 1. Got 'linear'."
+        )
+    return over_queries(H, lambda counts, _: expected_ndcg(counts, H.levels, k, discount, ties, gain), empty, average)
 
 
 def expected_ndcg(
-    counts: Any, levels: Any, k: int | None = None, discount: str = "log2", ties: str = "average"
+    counts: Any,
+    levels: Any,
+    k: int | None = None,
+    discount: str = "log2",
+    ties: str = "average",
+    gain: str = "exponential",
 ) -> tuple[Any, Any]:
     """NDCG_T per query of hard or soft counts, of shape (n_queries, n_ties, n_levels), and whether it is defined."""
-    gains = level_gains(levels, discount)
+    gains = level_gains(levels, discount, gain)
     level_totals = array_namespace(counts).sum(counts, axis=1)[:, None, :]
     reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
     ideal = expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
     return divide(reached, ideal), ideal > 0
 
 
-def level_gains(levels: Any, discount: str = "log2") -> npt.NDArray[np.float64]:
-    """Gain 2^v - 1 of each level, times a power of two where sums would overflow; it cancels in NDCG."""
+def level_gains(levels: Any, discount: str = "log2", gain: str = "exponential") -> npt.NDArray[np.float64]:
+    """Gain of each level; 2^v - 1 is times a power of two where sums would overflow, which cancels in NDCG."""
     levels = np.asarray(levels, dtype=np.float64)
     if discount == "delayed_log2":
         return np.asarray(levels > 0, dtype=np.float64)
+    if gain == "linear":
+        return levels
     if levels[-1] > 1023:
         raise ValueError(f"`H` must have levels up to 1023, since 2^v - 1 overflows. Got a level of {levels[-1]:g}.")
     shift = max(levels[-1] - 512, 0)  # sums of the highest gains stay finite

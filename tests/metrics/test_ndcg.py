@@ -17,19 +17,20 @@ cutoffs = st.none() | st.integers(1, 10)
 
 @settings(max_examples=100)
 @given(items=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 10)), min_size=2, max_size=40), k=cutoffs)
-def test_equals_sklearn_on_exponential_gains(items, k):
+def test_equals_sklearn_on_the_gains(items, k):
     distances, levels = np.transpose(items)
-    expected = ndcg_score([2.0**levels - 1], [-distances], k=k)
-    assert ndcg(oracles.histogram(items), k=k, empty="zero") == pytest.approx(expected, abs=1e-12)
+    for gain, gains in {"exponential": 2.0**levels - 1, "linear": levels}.items():
+        expected = ndcg_score([gains], [-distances], k=k)
+        assert ndcg(oracles.histogram(items), k=k, gain=gain, empty="zero") == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("discount", ["log2", "delayed_log2"])
+@pytest.mark.parametrize("options", [{}, {"discount": "delayed_log2"}, {"gain": "linear"}], ids=str)
 @settings(max_examples=60)
 @given(items=oracles.tied_items(max_level=3), k=cutoffs)
-def test_equals_enumeration_of_all_orders(discount, items, k):
-    expected = oracles.ndcg(oracles.all_rankings(items), k, discount)
+def test_equals_enumeration_of_all_orders(options, items, k):
+    expected = oracles.ndcg(oracles.all_rankings(items), k, **options)
     for ties, summary in oracles.OVER_ORDERS.items():
-        value = ndcg(oracles.histogram(items), k=k, ties=ties, discount=discount, empty="zero")
+        value = ndcg(oracles.histogram(items), k=k, ties=ties, **options, empty="zero")
         assert value == pytest.approx(summary(expected), abs=1e-12)
 
 
@@ -110,6 +111,8 @@ def test_gradient_with_respect_to_soft_counts(options):
     [
         ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
         ({"discount": "ln"}, "`discount` must be one of 'log2', 'delayed_log2'. Got 'ln'"),
+        ({"gain": "log"}, "`gain` must be one of 'exponential', 'linear'. Got 'log'"),
+        ({"gain": "linear", "discount": "delayed_log2"}, "`gain` must be 'exponential' with discount='delayed_log2'"),
         ({"ties": "random"}, "`ties` must be one of 'average', 'best', 'worst'. Got 'random'"),
     ],
 )
