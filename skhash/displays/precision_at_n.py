@@ -89,8 +89,8 @@ def _curve(H: RelevanceHistogram, n: ArrayLike | None) -> tuple[npt.NDArray[np.i
     """Ranks and precision of one histogram."""
     if n is None:
         check_histogram(H)
-        first = slice(0, H.indptr[1]) if H.is_ragged else 0
-        n = np.unique(np.geomspace(1, min(_LAST_RANK, H.counts[first].sum()), 25).round().astype(int))
+        n_items = max(counts.sum(axis=(1, 2)).max() for counts, *_ in H.dense_blocks())  # queries of a run differ
+        n = np.unique(np.geomspace(1, min(_LAST_RANK, n_items), 25).round().astype(int))
     ranks = np.asarray(n)
     if ranks.ndim != 1 or ranks.dtype.kind not in "iu" or (ranks < 1).any():
         raise ValueError(f"`n` must be None or a list of int >= 1. Got {ranks.tolist()} instead.")

@@ -32,6 +32,7 @@ from skhash.metrics.ties import (
     per_item,
     polygamma,
     ranks_within,
+    relevant_beyond,
     tied_relevance,
 )
 
@@ -103,15 +104,26 @@ def average_precision(
     k = as_count_or_none(k, "k")
     check_option("normalizer", normalizer, _NORMALIZERS)
     check_option("ties", ties, TIES)
-    if normalizer == "retrieved" and k is not None:
-        return over_queries(H, lambda counts, _: _over_retrieved(*tied_relevance(counts), k, ties), empty, average)
-    return over_queries(H, lambda counts, _: expected_ap(*tied_relevance(counts, ties), k, normalizer), empty, average)
+
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
+        beyond = relevant_beyond(unretrieved)
+        if normalizer == "retrieved" and k is not None:
+            n, p = tied_relevance(counts)
+            return _over_retrieved(n, p, k, ties), p.sum(axis=1) + beyond > 0
+        return expected_ap(*tied_relevance(counts, ties), k, normalizer, beyond)
+
+    return over_queries(H, formula, empty, average)
 
 
-def expected_ap(n: Any, p: Any, k: int | None = None, normalizer: str = "relevant") -> tuple[Any, Any]:
-    """AP_T per query of hard or soft ties, of shape (n_queries, n_ties), and whether something is relevant."""
+def expected_ap(
+    n: Any, p: Any, k: int | None = None, normalizer: str = "relevant", beyond: Any = 0.0
+) -> tuple[Any, Any]:
+    """AP_T per query of hard or soft ties, of shape (n_queries, n_ties), and whether something is relevant.
+
+    `beyond` is the number of relevant items that are not in the ranking.
+    """
     xp = array_namespace(n)
-    relevant = xp.sum(p, axis=-1)
+    relevant = xp.sum(p, axis=-1) + beyond
     limit = relevant if k is None or normalizer == "relevant" else xp.clip(relevant, max=k)
     return divide(xp.sum(_precision_sums(n, p, k), axis=-1), limit), relevant > 0
 
@@ -148,7 +160,7 @@ def _near_one(c: Any, x: Any) -> Any:
     return 1 - (x - 1) * (polygamma(1, x) + polygamma(2, x) * c / 2 + polygamma(3, x) * c**2 / 6)
 
 
-def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
+def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> Any:
     """AP@k divided by the number of relevant items among the first k, for whole items only.
 
     Of the tie that the cutoff splits, r relevant items are inside the cutoff with a
@@ -166,7 +178,7 @@ def _over_retrieved(n: Any, p: Any, k: int, ties: str) -> tuple[Any, Any]:
     if len(queries):
         split = (array[queries, columns] for array in (before, relevant_before, n, p, inside))
         values[queries] = _with_split_tie(ties, sum_of_whole[queries], *split)
-    return values, p.sum(axis=1) > 0
+    return values
 
 
 def _with_split_tie(ties: str, sums: Any, before: Any, relevant_before: Any, n: Any, p: Any, m: Any) -> Any:

@@ -17,7 +17,7 @@ any order 1 / (N + 1), 2 / (N + 2), ... On soft counts it is an objective of :cl
 from typing import Any
 
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import divide, items_before, over_queries, tied_relevance
+from skhash.metrics.ties import divide, items_before, over_queries, relevant_beyond, tied_relevance
 
 
 def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True) -> Any:
@@ -49,11 +49,15 @@ def fast_ap(H: RelevanceHistogram, *, empty: str = "skip", average: bool = True)
     >>> fast_ap(H)
     0.666...
     """
-    return over_queries(H, lambda counts, _: fast_ap_of_ties(*tied_relevance(counts)), empty, average)
+
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
+        return fast_ap_of_ties(*tied_relevance(counts), relevant_beyond(unretrieved))
+
+    return over_queries(H, formula, empty, average)
 
 
-def fast_ap_of_ties(n: Any, p: Any) -> tuple[Any, Any]:
-    """FastAP of hard or soft ties, and whether something is relevant to the query."""
-    relevant = p.sum(-1)
+def fast_ap_of_ties(n: Any, p: Any, beyond: Any = 0.0) -> tuple[Any, Any]:
+    """FastAP of hard or soft ties with `beyond` relevant items outside, and whether something is relevant."""
+    relevant = p.sum(-1) + beyond
     precision = divide(items_before(p) + p, items_before(n) + n)
     return divide((p * precision).sum(-1), relevant), relevant > 0

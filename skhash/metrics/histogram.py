@@ -33,6 +33,7 @@ Integers = npt.NDArray[np.integer[Any]]
 #: kind of the bytes, and names of the arrays of both layouts
 _KIND = "RelevanceHistogram"
 _DENSE, _RAGGED = ("counts", "levels"), ("counts", "levels", "distances", "indptr")
+_PARTIAL = "unretrieved"  # an array of rankings of a part of the items
 
 
 @dataclass(eq=False)
@@ -53,6 +54,10 @@ class RelevanceHistogram:
         Ragged layout: the distance of each tie, ascending within a query.
     indptr : ndarray of shape (n_queries + 1,), default=None
         Ragged layout: where the ties of each query begin.
+    unretrieved : ndarray of shape (n_queries, n_levels), default=None
+        Numbers of items that the ranking lacks, as :func:`skhash.trec.histogram_of_run` counts them. They are
+        among the relevant items that a metric divides by, and in the ideal ranking of NDCG, and stand at no rank.
+        Level 0 is not read. None means that the ranking holds all items.
 
     Examples
     --------
@@ -70,6 +75,7 @@ class RelevanceHistogram:
     levels: Any
     distances: Any = None
     indptr: Any = None
+    unretrieved: Any = None
 
     def __post_init__(self) -> None:
         levels = numeric(self.levels, "levels")
@@ -84,6 +90,11 @@ class RelevanceHistogram:
             )
         if self.is_ragged:
             self._check_ties()
+        if self.unretrieved is not None and np.shape(self.unretrieved) != (self.n_queries, len(levels)):
+            raise ValueError(
+                "`unretrieved` must have a number for each query and level, shape "
+                f"{(self.n_queries, len(levels))}. Got shape {np.shape(self.unretrieved)} instead."
+            )
 
     def _check_ties(self) -> None:
         """Raise ValueError unless the ties of a ragged histogram fit its queries, with ascending distances."""
@@ -105,12 +116,17 @@ class RelevanceHistogram:
         return self.indptr is not None
 
     @property
+    def is_partial(self) -> bool:
+        """Whether the ranking holds a part of the items, as a run of the first 1,000 does."""
+        return self.unretrieved is not None
+
+    @property
     def n_queries(self) -> int:
         """Number of queries."""
         return len(self.indptr) - 1 if self.is_ragged else int(self.counts.shape[0])
 
-    def dense_blocks(self) -> Iterator[tuple[Any, npt.NDArray[Any]]]:
-        """Dense counts and distances of successive blocks of queries.
+    def dense_blocks(self) -> Iterator[tuple[Any, npt.NDArray[Any], Any]]:
+        """Dense counts, distances and unretrieved items of successive blocks of queries.
 
         Ragged ties are padded with empty ties at distance infinity, which do not change
         any metric. Blocks are as large as fits into 128 MiB and scikit-learn's `working_memory`.
@@ -121,23 +137,25 @@ class RelevanceHistogram:
             Counts.
         distances : ndarray of shape (n_ties,) or (n_block, n_ties)
             Distance of each tie.
+        unretrieved : ndarray of shape (n_block, n_levels) or None
+            Items that the ranking lacks; None if it holds all.
 
         Examples
         --------
         >>> from skhash.metrics import histogram_from_distances
         >>> distances, levels = [[0.2, 0.2, 0.7], [0.1, 0.3, 0.5]], [[1, 0, 1], [0, 1, 0]]
         >>> H = histogram_from_distances(distances, levels=levels)
-        >>> counts, distances = next(H.dense_blocks())
+        >>> counts, distances, _ = next(H.dense_blocks())
         >>> counts.shape, distances[:, :4].tolist()
         ((2, 8, 2), [[0.2, 0.7, inf, inf], [0.1, 0.3, 0.5, inf]])
         """
         if not self.is_ragged:
             if not isinstance(self.counts, np.ndarray):  # soft counts of one batch
-                yield self.counts, np.arange(self.counts.shape[1])
+                yield self.counts, np.arange(self.counts.shape[1]), self.unretrieved
                 return
             bytes_per_query = 16 * 8 * max(1, self.counts[:1].size)
             for queries in memory_chunks(self.n_queries, bytes_per_query):
-                yield self.counts[queries], np.arange(self.counts.shape[1])
+                yield self.counts[queries], np.arange(self.counts.shape[1]), self._unretrieved_of(queries)
             return
         widths = np.diff(self.indptr)
         bytes_per_query = 16 * 8 * len(self.levels) * _padded(widths)
@@ -148,7 +166,11 @@ class RelevanceHistogram:
             counts = np.zeros((*filled.shape, len(self.levels)), dtype=self.counts.dtype)
             distances = np.full(filled.shape, np.inf)
             counts[filled], distances[filled] = self.counts[ties], self.distances[ties]
-            yield counts, distances
+            yield counts, distances, self._unretrieved_of(queries)
+
+    def _unretrieved_of(self, queries: slice) -> Any:
+        """Unretrieved items of some queries, or None."""
+        return None if self.unretrieved is None else self.unretrieved[queries]
 
     def by_ranks(self) -> "RelevanceHistogram":
         """Histogram with neighboring ties merged that hold nothing relevant, for metrics of ranks.
@@ -179,7 +201,8 @@ class RelevanceHistogram:
         begins[0] = True
         first = np.flatnonzero(begins)
         indptr = np.searchsorted(query[first], np.arange(self.n_queries + 1))
-        return RelevanceHistogram(np.add.reduceat(self.counts, first), self.levels, self.distances[first], indptr)
+        merged = np.add.reduceat(self.counts, first)
+        return RelevanceHistogram(merged, self.levels, self.distances[first], indptr, self.unretrieved)
 
     def __add__(self, other: "RelevanceHistogram") -> "RelevanceHistogram":
         """Histogram of two shards of a database together, for the same queries.
@@ -192,7 +215,7 @@ class RelevanceHistogram:
         Returns
         -------
         RelevanceHistogram
-            Over the union of the levels; ragged ties are merged by distance.
+            Over the union of the levels; ragged ties are merged by distance, and unretrieved items add.
 
         Raises
         ------
@@ -213,19 +236,21 @@ class RelevanceHistogram:
                 f"Histograms of shards must have the same queries. Got {self.n_queries} and {other.n_queries} queries."
             )
         levels = np.union1d(self.levels, other.levels)
+        lacking = [_wide(_spread_levels(H.unretrieved, H.levels, levels)) for H in (self, other) if H.is_partial]
+        unretrieved = sum(lacking) if lacking else None
         if self.is_ragged or other.is_ragged:
             query, distances, counts = (
                 np.concatenate(parts) for parts in zip(self._ties(levels), other._ties(levels), strict=True)
             )
             counts, distances, indptr = _merge_ties(self.n_queries, query, distances, counts)
-            return RelevanceHistogram(counts, levels, distances, indptr)
+            return RelevanceHistogram(counts, levels, distances, indptr, unretrieved)
         a, b = (_wide(_spread_levels(H.counts, H.levels, levels)) for H in (self, other))
         if a.shape != b.shape:
             raise ValueError(
                 "Histograms of shards must have the same number of bits. "
                 f"Got {a.shape[1] - 1} and {b.shape[1] - 1} bits instead."
             )
-        return RelevanceHistogram(a + b, levels)
+        return RelevanceHistogram(a + b, levels, unretrieved=unretrieved)
 
     def __radd__(self, other: int) -> "RelevanceHistogram":
         """Histogram itself as a sum that starts with 0, for ``sum``."""
@@ -254,7 +279,7 @@ class RelevanceHistogram:
         """
         if not isinstance(self.counts, np.ndarray):
             raise TypeError(f"`counts` must be an ndarray to become bytes. Got a {type(self.counts).__name__} instead.")
-        names = _RAGGED if self.is_ragged else _DENSE
+        names = [*(_RAGGED if self.is_ragged else _DENSE), *([_PARTIAL] if self.is_partial else [])]
         return arrays_to_bytes(_KIND, {name: np.asarray(getattr(self, name)) for name in names})
 
     @classmethod
@@ -284,9 +309,11 @@ class RelevanceHistogram:
         ...
         ValueError: `content` must be bytes of a RelevanceHistogram. Got ...
         """
-        H = cls(**arrays_from_bytes(content, _KIND, (_DENSE, _RAGGED)))
-        if (np.asarray(H.counts) < 0).any() or not np.isfinite(H.counts).all():
-            raise ValueError("`counts` must be numbers of items, >= 0. Got others in `content`.")
+        layouts = (_DENSE, _RAGGED, (*_DENSE, _PARTIAL), (*_RAGGED, _PARTIAL))
+        H = cls(**arrays_from_bytes(content, _KIND, layouts))
+        for name, numbers in (("counts", H.counts), (_PARTIAL, H.unretrieved if H.is_partial else np.zeros(1))):
+            if (numbers < 0).any() or not np.isfinite(numbers).all():
+                raise ValueError(f"`{name}` must be numbers of items, >= 0. Got others in `content`.")
         return H
 
     def _ties(self, levels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:

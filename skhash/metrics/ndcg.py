@@ -93,7 +93,11 @@ def ndcg(
         raise ValueError(
             "`gain` must be 'exponential' with discount='delayed_log2', whose gains are 0 and 1. Got 'linear'."
         )
-    return over_queries(H, lambda counts, _: expected_ndcg(counts, H.levels, k, discount, ties, gain), empty, average)
+
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
+        return expected_ndcg(counts, H.levels, k, discount, ties, gain, unretrieved)
+
+    return over_queries(H, formula, empty, average)
 
 
 def expected_ndcg(
@@ -103,12 +107,15 @@ def expected_ndcg(
     discount: str = "log2",
     ties: str = "average",
     gain: str = "exponential",
+    unretrieved: Any = None,
 ) -> tuple[Any, Any]:
     """NDCG_T per query of hard or soft counts, of shape (n_queries, n_ties, n_levels), and whether it is defined."""
     gains = level_gains(levels, discount, gain)
-    level_totals = array_namespace(counts).sum(counts, axis=1)[:, None, :]
+    level_totals = array_namespace(counts).sum(counts, axis=1)
+    if unretrieved is not None:
+        level_totals = level_totals + unretrieved
     reached = expected_gain(tied_ranking(counts, gains, ties), k, discount)
-    ideal = expected_gain(tied_ranking(level_totals, gains, "best"), k, discount)
+    ideal = expected_gain(tied_ranking(level_totals[:, None, :], gains, "best"), k, discount)
     return divide(reached, ideal), ideal > 0
 
 
@@ -118,7 +125,7 @@ def level_gains(levels: Any, discount: str = "log2", gain: str = "exponential") 
     if discount == "delayed_log2":
         return np.asarray(levels > 0, dtype=np.float64)
     if gain == "linear":
-        return levels
+        return np.asarray(levels)
     if levels[-1] > 1023:
         raise ValueError(f"`H` must have levels up to 1023, since 2^v - 1 overflows. Got a level of {levels[-1]:g}.")
     shift = max(levels[-1] - 512, 0)  # sums of the highest gains stay finite

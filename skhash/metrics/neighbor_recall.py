@@ -9,7 +9,14 @@ from scipy.special import betaln
 
 from skhash._validation import as_count, as_count_or_none
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import checked_rank_or_radius, divide, over_queries, relevant_until, tied_relevance
+from skhash.metrics.ties import (
+    checked_rank_or_radius,
+    divide,
+    over_queries,
+    relevant_beyond,
+    relevant_until,
+    tied_relevance,
+)
 
 
 def neighbor_recall(
@@ -68,14 +75,15 @@ def neighbor_recall(
     rank = candidates or k
     checked_rank_or_radius(H, rank, None, ties)
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
         xp = array_namespace(counts)
         n, p = tied_relevance(counts, ties)
         most = xp.asarray(float(k), device=n.device)
-        relevant = p.sum(-1)
+        ranked = p.sum(-1)
+        relevant = ranked + relevant_beyond(unretrieved)
         found = xp.minimum(relevant_until(n, p, rank), most)
         if isinstance(n, np.ndarray) and ties == "average":
-            for query in np.flatnonzero(relevant > k):
+            for query in np.flatnonzero(ranked > k):
                 found[query] = mean_of_at_most(n[query], p[query], rank, k)
         return divide(found, xp.minimum(relevant, most)), relevant > 0
 

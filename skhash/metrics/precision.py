@@ -22,7 +22,8 @@ def precision(
     H : RelevanceHistogram
         Counts; items of a level above 0 are relevant.
     k : int, default=None
-        Rank; in a smaller database, all items count.
+        Rank; in a smaller database, all items count. In a run of fewer items, the ranks after them hold nothing
+        relevant, as in trec_eval.
     radius : float, default=None
         Distance, inclusive. Give either `k` or `radius`.
     ties : "average", "best" or "worst", default="average"
@@ -51,8 +52,8 @@ def precision(
     """
     k, radius = checked_rank_or_radius(H, k, radius, ties)
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
-        hits, n_retrieved, relevant = retrieved(H, counts, distances, k, radius, ties)
+    def formula(*block: Any) -> tuple[Any, Any]:
+        hits, n_retrieved, relevant = retrieved(H, block, k, radius, ties)
         return divide(hits, n_retrieved), relevant > 0
 
     return over_queries(H, formula, empty, average)

@@ -1,5 +1,6 @@
 """Precision and recall over all Hamming radii."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from skhash.metrics.ties import (
     means_over_queries,
     merge_relevant,
     radius_to_reach,
+    relevant_beyond,
 )
 
 
@@ -61,21 +63,22 @@ def precision_recall_curve(
     if radii.ndim != 1 or np.isnan(radii).any():
         raise ValueError(f"`radii` must be a list of numbers, shape (n_radii,). Got {radii.tolist()} instead.")
     if hasattr(H.counts, "detach"):  # soft counts on any device
-        H = RelevanceHistogram(H.counts.detach().cpu().numpy(), H.levels)
+        H = replace(H, counts=H.counts.detach().cpu().numpy())
     reach = radius_to_reach(H, radii)
-    per_query = np.concatenate([_within_each(reach, merge_relevant(c), d) for c, d in H.dense_blocks()])
+    per_query = np.concatenate([_within_each(reach, *block) for block in H.dense_blocks()])
     per_query[np.isnan(per_query)] = {"zero": 0.0, "one": 1.0}.get(empty, np.nan)
     if average:
         return *means_over_queries({"": (per_query, NO_RELEVANT_ITEM)}, empty)[""], radii
     return per_query[:, 0], per_query[:, 1], radii
 
 
-def _within_each(radii: Any, counts: Any, distances: Any) -> Any:
+def _within_each(radii: Any, counts: Any, distances: Any, unretrieved: Any) -> Any:
     """Precision and recall of each query within all radii, of shape (n, 2, n_radii), NaN with nothing relevant."""
+    counts = merge_relevant(counts)
     nearer = np.cumsum(np.pad(counts, [(0, 0), (1, 0), (0, 0)]), axis=1)
     rows = np.broadcast_to(distances, counts.shape[:2])
     n_ties = np.stack([np.searchsorted(row, radii, side="right") for row in rows])
     inside = np.take_along_axis(nearer, n_ties[:, :, None], axis=1)
-    hits, relevant = inside[..., 1], nearer[:, -1:, 1]
+    hits, relevant = inside[..., 1], nearer[:, -1:, 1] + np.reshape(relevant_beyond(unretrieved), (-1, 1))
     values = np.stack([divide(hits, inside.sum(-1)), divide(hits, relevant)], axis=1)
     return np.where(relevant[..., None] > 0, values, np.nan)

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from skhash._validation import check_option
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import TIES, divide, over_queries, relevant_until, tied_relevance
+from skhash.metrics.ties import TIES, divide, over_queries, relevant_beyond, relevant_until, tied_relevance
 
 
 def r_precision(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:
@@ -37,9 +37,9 @@ def r_precision(H: RelevanceHistogram, *, ties: str = "average", empty: str = "s
     """
     check_option("ties", ties, TIES)
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
         n, p = tied_relevance(counts, ties)
-        relevant = array_namespace(p).sum(p, axis=-1)
+        relevant = array_namespace(p).sum(p, axis=-1) + relevant_beyond(unretrieved)
         return divide(relevant_until(n, p, relevant[:, None]), relevant), relevant > 0
 
     return over_queries(H, formula, empty, average)

@@ -51,8 +51,8 @@ def recall(
     """
     k, radius = checked_rank_or_radius(H, k, radius, ties)
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
-        hits, _, relevant = retrieved(H, counts, distances, k, radius, ties)
+    def formula(*block: Any) -> tuple[Any, Any]:
+        hits, _, relevant = retrieved(H, block, k, radius, ties)
         return divide(hits, relevant), relevant > 0
 
     return over_queries(H, formula, empty, average)

@@ -6,7 +6,7 @@ import numpy as np
 
 from skhash._validation import check_option
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import TIES, check_whole, items_before, over_queries, tied_relevance
+from skhash.metrics.ties import TIES, check_whole, items_before, over_queries, relevant_beyond, tied_relevance
 
 
 def reciprocal_rank(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:
@@ -43,10 +43,10 @@ def reciprocal_rank(H: RelevanceHistogram, *, ties: str = "average", empty: str 
     """
     check_option("ties", ties, TIES)
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
+    def formula(counts: Any, _: Any, unretrieved: Any) -> tuple[Any, Any]:
         n, p = tied_relevance(counts, ties)
         check_whole(n, p, "reciprocal_rank")
-        relevant = p.sum(axis=1) > 0
+        relevant = p.sum(axis=1) + relevant_beyond(unretrieved) > 0
         tie = (p > 0).argmax(axis=1)
         queries = np.arange(len(n))
         first = zip(n[queries, tie], p[queries, tie], items_before(n)[queries, tie], strict=True)

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from skhash._validation import check_option
 from skhash.metrics.histogram import RelevanceHistogram
-from skhash.metrics.ties import NO_PAIR, TIES, divide, items_before, over_queries, tied_relevance
+from skhash.metrics.ties import NO_PAIR, TIES, check_histogram, divide, items_before, over_queries, tied_relevance
 
 
 def roc_auc(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip", average: bool = True) -> Any:
@@ -29,6 +29,11 @@ def roc_auc(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip"
     float or array of shape (n_queries,), float64
         In [0, 1].
 
+    Raises
+    ------
+    ValueError
+        On a ranking of a part of the items, such as a run, since nobody knows what is irrelevant among the others.
+
     Examples
     --------
     >>> from skhash.metrics import relevance_histogram, roc_auc
@@ -37,8 +42,14 @@ def roc_auc(H: RelevanceHistogram, *, ties: str = "average", empty: str = "skip"
     (0.75, 0.5)
     """
     check_option("ties", ties, TIES)
+    check_histogram(H)
+    if H.is_partial:
+        raise ValueError(
+            "`H` must rank all items for roc_auc, which compares pairs of a relevant and an irrelevant item. Got one "
+            "with unretrieved items; use another metric."
+        )
 
-    def formula(counts: Any, distances: Any) -> tuple[Any, Any]:
+    def formula(counts: Any, *_: Any) -> tuple[Any, Any]:
         n, p = tied_relevance(counts, ties)
         xp = array_namespace(n)
         irrelevant = n - p

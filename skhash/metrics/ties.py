@@ -132,6 +132,11 @@ def relevant_until(n: Any, p: Any, k: Any) -> Any:
     return xp.sum(divide(p, n) * xp.diff(ranks_within(n, k), axis=-1), axis=-1)
 
 
+def relevant_beyond(unretrieved: Any) -> Any:
+    """Number of relevant items of each query that the ranking lacks; 0 for a ranking of all items."""
+    return 0.0 if unretrieved is None else unretrieved[:, 1:].sum(axis=1)
+
+
 def check_histogram(H: object) -> None:
     """Raise TypeError unless this is a RelevanceHistogram, and ValueError unless it has queries."""
     if not isinstance(H, RelevanceHistogram):
@@ -139,7 +144,7 @@ def check_histogram(H: object) -> None:
             f"`H` must be a RelevanceHistogram, as relevance_histogram makes it from codes and "
             f"histogram_from_distances from distances (or -scores). Got {type(H).__name__} instead."
         )
-    if not len(H.counts):
+    if not H.n_queries:
         raise ValueError("`H` must have at least one query. Got none.")
 
 
@@ -151,12 +156,12 @@ def check_whole(n: Any, p: Any, where: str) -> None:
 
 def over_queries(
     H: RelevanceHistogram,
-    formula: Callable[[Any, Any], tuple[Any, Any]],
+    formula: Callable[[Any, Any, Any], tuple[Any, Any]],
     empty: str,
     average: bool,
     required: str = NO_RELEVANT_ITEM,
 ) -> Any:
-    """Values per query, or their mean, of a `formula` that maps (counts, distances) to values and a mask of them."""
+    """Values per query, or their mean, of a `formula` that maps a dense block to values and a mask of them."""
     check_option("empty", empty, EMPTY)
     check_histogram(H)
     blocks = [formula(*block) for block in H.dense_blocks()]
@@ -206,16 +211,21 @@ def checked_rank_or_radius(
 
 
 def retrieved(
-    H: RelevanceHistogram, counts: Any, distances: Any, k: int | None, radius: float | None, ties: str
+    H: RelevanceHistogram, block: tuple[Any, Any, Any], k: int | None, radius: float | None, ties: str
 ) -> tuple[Any, Any, Any]:
     """Hits, retrieved items and relevant items of each query, up to rank `k`, or within `radius` if `k` is None."""
+    counts, distances, unretrieved = block
+    beyond = relevant_beyond(unretrieved)
     if radius is None:
         n, p = tied_relevance(counts, ties)
-        return relevant_until(n, p, k), ranks_within(n, k)[:, -1], p.sum(-1)
+        n_retrieved = ranks_within(n, k)[:, -1]
+        if unretrieved is not None:  # ranks after the end of a run hold other items, as in trec_eval
+            n_retrieved = np.full_like(n_retrieved, k)
+        return relevant_until(n, p, k), n_retrieved, p.sum(-1) + beyond
     counts = merge_relevant(counts)
     inside = array_namespace(counts).asarray(distances <= radius_to_reach(H, radius), device=counts.device)
     relevant = counts[..., 1]
-    return (relevant * inside).sum(-1), (counts.sum(-1) * inside).sum(-1), relevant.sum(-1)
+    return (relevant * inside).sum(-1), (counts.sum(-1) * inside).sum(-1), relevant.sum(-1) + beyond
 
 
 def radius_to_reach(H: RelevanceHistogram, radius: Any) -> Any:
