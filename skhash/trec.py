@@ -1,16 +1,21 @@
-"""Rankings and relevance as files that other tools of retrieval read: TREC runs and qrels.
+"""Rankings and relevance of search engines: TREC runs and qrels, which other tools of retrieval read and write, too.
 
     run      query Q0 item rank score name      one line for each item that was found, score = -distance
     qrels    query 0 item level                 one line for each relevant item
 
 trec_eval, pytrec_eval, ranx and ir_measures read both. They know no ties: items of equal score get an order of the
 tool's own, by their identifiers. So their average precision is one value of our tie range, and not the mean over all
-orders. It is inside the range if the run holds all items.
+orders. :func:`histogram_of_run` makes the histogram of a run, with its ties, for all metrics of skhash.
 """
 
+import functools
+import gzip
 import os
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,9 +24,14 @@ from sklearn.utils import gen_batches
 
 from skhash._files import check_writable, write_atomically
 from skhash._ids import as_ids, as_names, first_repeated, is_text, with_mask
+from skhash._libraries import library
+from skhash._names import names_of
+from skhash._validation import as_array, check_option, numeric
 from skhash.affinity import Relevance
+from skhash.exceptions import InvalidFileError
+from skhash.metrics import Metric, RelevanceHistogram
 
-__all__ = ["write_qrels", "write_run"]
+__all__ = ["histogram_of_run", "provider", "read_qrels", "read_run", "write_qrels", "write_run"]
 
 _MAX_PAIRS = 10_000_000  # levels in memory at a time
 #: absolute distances of places where FAISS finds nothing: of codes, of codes by HNSW, and of vectors
@@ -210,3 +220,299 @@ def _names(given: Any, n: int | None, parameter: str) -> list[str]:
             "once. Of several items with one name, keep the nearest."
         )
     return names
+
+
+def read_run(run: Any) -> dict[str, dict[str, float]]:
+    """Scores of the items that a search engine found, by query.
+
+    Parameters
+    ----------
+    run : path, dict, data frame or iterable
+        A TREC run, also one that gzip has compressed; a dict of dicts, as pytrec_eval takes it; a data frame of pandas
+        or polars with the columns `query_id`, `doc_id` and `score` of ir_measures, or `qid`, `docno` and `score`
+        of PyTerrier; or an iterable of ``ir_measures.ScoredDoc``. Identifiers are text or whole numbers.
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        Score of each item by its identifier, of each query. The ranks in a file are not read: as for trec_eval, the
+        scores decide.
+
+    Raises
+    ------
+    ValueError
+        If `run` is none of these, or a query has an item twice. An :class:`~skhash.exceptions.InvalidFileError` names
+        the line of a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skhash.trec import read_run
+    >>> path = Path(tempfile.mkdtemp(), "engine.run")
+    >>> _ = path.write_text("7 Q0 fox 1 0.9 engine")
+    >>> read_run(path)
+    {'7': {'fox': 0.9}}
+    """
+    return _by_query(run, "run", "query Q0 item rank score name", float, "ScoredDoc", ("score", "score"))
+
+
+def read_qrels(qrels: Any) -> dict[str, dict[str, Any]]:
+    """Levels of the items that were judged, by query.
+
+    Parameters
+    ----------
+    qrels : path, dict, data frame or iterable
+        TREC qrels, also if gzip has compressed them; a dict of dicts; a data frame with the columns `query_id`,
+        `doc_id` and `relevance`, or `qid`, `docno` and `label`; or an iterable of ``ir_measures.Qrel``.
+
+    Returns
+    -------
+    dict of str to dict of str to int
+        Level of each judged item by its identifier, of each query.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`read_run`.
+
+    Examples
+    --------
+    >>> from skhash.trec import read_qrels
+    >>> read_qrels({7: {"cat": 2, "dog": -1}})
+    {'7': {'cat': 2, 'dog': -1}}
+    """
+    return _by_query(qrels, "qrels", "query 0 item level", int, "Qrel", ("relevance", "label"))
+
+
+def _by_query(
+    source: Any, name: str, columns: str, convert: Callable[[str], Any], kind: str, values: tuple[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Values of items by query, both as text, from whatever holds a run or qrels."""
+    names = [("query_id", "doc_id", values[0]), ("qid", "docno", values[1])]
+    if isinstance(source, Mapping) and all(isinstance(of_query, Mapping) for of_query in source.values()):
+        found = source
+    else:
+        rows: Iterable[Any]
+        if isinstance(source, str | os.PathLike):
+            rows = _lines(os.path.expanduser(source), columns.split(), convert)
+        elif known := [some for some in names if {*some} <= {*(names_of(source).columns or ())}]:
+            rows = zip(*(as_array(source[column], name).tolist() for column in known[0]), strict=True)
+        elif isinstance(source, Iterable):
+            rows = map(attrgetter(*names[0]), source)
+        else:
+            rows = [source]  # none of these
+        found = defaultdict(dict)
+        try:
+            for query, item, value in rows:
+                of_query = found[query]
+                if item in of_query:
+                    raise ValueError(
+                        f"`{name}` must have an item once for a query, since trec_eval refuses others. "
+                        f"Got {item!r} more than once for query {query!r}."
+                    )
+                of_query[item] = value
+        except (AttributeError, TypeError) as error:
+            raise ValueError(
+                f"`{name}` must be the path of a file, a dict of dicts, a data frame with the columns "
+                f"{', '.join(names[0])}, or an iterable of ir_measures.{kind}. Got a {type(source).__name__} instead."
+            ) from error
+    if set(map(type, chain(found, *found.values()))) <= {str}:
+        return dict(found)
+    queries = zip(as_names(list(found), name), found.values(), strict=True)
+    return {query: dict(zip(as_names(list(items), name), items.values(), strict=True)) for query, items in queries}
+
+
+def _lines(path: str, columns: list[str], convert: Callable[[str], Any]) -> Iterator[tuple[str, str, Any]]:
+    """Query, item and value of each line of a file."""
+    value_at = columns.index("score" if "score" in columns else "level")
+    with open(path, "rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    with (gzip.open if is_compressed else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not (fields := line.split()):
+                    continue
+                try:
+                    if len(fields) != len(columns):
+                        raise ValueError(f"{len(fields)} columns")
+                    value = convert(fields[value_at])
+                except ValueError as error:
+                    raise InvalidFileError(
+                        path, f"must have the columns {' '.join(columns)} in each line. Got in line {number}: {error}."
+                    ) from error
+                yield fields[0], fields[2], value
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidFileError(path, f"is damaged or cut short: {error}.") from error
+
+
+def histogram_of_run(run: Any, qrels: Any, *, empty: str = "zero") -> RelevanceHistogram:
+    """Numbers of items by score and level, in which items of equal score are one tie.
+
+    All metrics of :mod:`skhash.metrics` take it but ``roc_auc``: the mean over the orders of the ties, the best and the
+    worst order. Without ties they are equal to those of trec_eval; its NDCG is ``ndcg(H, gain="linear")``.
+
+    Parameters
+    ----------
+    run : path, dict, data frame or iterable
+        What an engine found, as for :func:`read_run`.
+    qrels : path, dict, data frame or iterable
+        What is relevant, as for :func:`read_qrels`. A level below 0 is level 0, and so is an item that was not judged.
+    empty : "zero" or "skip", default="zero"
+        A query for which the run has no items counts 0 in the metrics, as in ir_measures, or is left out, as
+        in trec_eval and pytrec_eval.
+
+    Returns
+    -------
+    RelevanceHistogram
+        Ragged, with one row for each query of `qrels` in their order; the distance is ``-score``. Relevant items that
+        were not retrieved are its `unretrieved`. The histograms of the parts of a collection add up if each has the
+        qrels of its own items.
+
+    Raises
+    ------
+    ValueError
+        If the run has no query of the qrels, or a score or a level is no number.
+
+    Examples
+    --------
+    >>> from skhash.metrics import average_precision
+    >>> from skhash.trec import histogram_of_run
+    >>> run = {"7": {"fox": 2.0, "cat": 1.0, "dog": 1.0}}
+    >>> H = histogram_of_run(run, {"7": {"cat": 1, "cow": 1}})
+    >>> H.counts.tolist(), H.unretrieved.tolist()
+    ([[1, 0], [1, 1]], [[0, 1]])
+    >>> # cat has rank 2 or 3, and cow none: (1/2 + 1/3) / 2 / 2
+    >>> round(average_precision(H), 4)
+    0.2083
+    """
+    check_option("empty", empty, ("zero", "skip"))
+    run, qrels = read_run(run), read_qrels(qrels)
+    queries = [query for query in qrels if empty == "zero" or run.get(query)]
+    if not any(run.get(query) for query in queries):
+        raise ValueError(
+            f"`run` must have queries of `qrels`. Got no common one: {', '.join(map(repr, [*run][:3]))} in the run, "
+            f"{', '.join(map(repr, [*qrels][:3]))} in the qrels."
+        )
+    levels = np.unique(numeric([0, *{level for of_query in qrels.values() for level in of_query.values()}], "qrels"))
+    if np.isnan(levels[-1]):
+        raise ValueError("`qrels` must have levels that are numbers. Got NaN.")
+    levels = levels[levels >= 0]
+    place = {level: i for i, level in enumerate(levels.tolist())}
+    counts, distances = [], []
+    unretrieved = np.zeros((len(queries), len(levels)), dtype=np.int64)
+    for row, query in enumerate(queries):
+        items = run.get(query, {})
+        judged = {item: place.get(level, 0) for item, level in qrels[query].items()}
+        scores = numeric([*items.values()], "run").astype(np.float64)
+        of_ties, tie = np.unique(-scores, return_inverse=True)
+        if np.isnan(of_ties[-1:]).any():
+            raise ValueError(f"`run` must have scores that are numbers. Got NaN for query {query!r}.")
+        level = np.fromiter(map(judged.get, items, repeat(0)), np.int64, len(items))
+        cells = np.bincount(tie * len(levels) + level, minlength=len(of_ties) * len(levels))
+        counts.append(cells.reshape(-1, len(levels)).astype(np.int32))
+        distances.append(of_ties)
+        unretrieved[row] = np.bincount([*judged.values()], minlength=len(levels)) - counts[row].sum(axis=0)
+    unretrieved[:, 0] = 0  # nobody knows how many other items there are
+    indptr = np.cumsum([0, *map(len, distances)])
+    return RelevanceHistogram(np.concatenate(counts), levels, np.concatenate(distances), indptr, unretrieved)
+
+
+#: metric by the name of a measure of ir_measures
+_MEASURES = {
+    "AP": "ap",
+    "nDCG": "ndcg",
+    "P": "precision",
+    "R": "recall",
+    "RR": "reciprocal_rank",
+    "Rprec": "r_precision",
+}
+
+
+@functools.cache
+def provider() -> Any:
+    """Provider of ir_measures whose measures are means over all orders of items of equal score.
+
+    Its measures are ``AP``, ``nDCG``, ``P``, ``R``, ``RR`` and ``Rprec``, with a cutoff where ir_measures has one
+    (none for ``RR``), ``rel=``, and ``dcg="exp-log2"``. Each has a range: ``AP_worst`` and ``AP_best`` are the values
+    of the worst and the best order, and so are ``nDCG_worst@10`` and the others. ``ir_measures.parse_measure`` reads
+    these names after the first call. A query that the run lacks counts 0, as always in ir_measures.
+
+    Returns
+    -------
+    ir_measures.providers.Provider
+        The provider, which is also ``ir_measures.providers.registry["skhash"]``. Functions such as
+        ``ir_measures.calc_aggregate`` ask other providers: call those of this one.
+
+    Raises
+    ------
+    ImportError
+        If ir_measures is not installed.
+
+    Examples
+    --------
+    >>> import ir_measures
+    >>> from skhash.trec import provider
+    >>> run = {"7": {"fox": 2.0, "cat": 1.0, "dog": 1.0}}
+    >>> names = ["AP", "AP_worst", "AP_best"]
+    >>> averaged = provider()
+    >>> measures = [ir_measures.parse_measure(name) for name in names]
+    >>> values = averaged.calc_aggregate(measures, {"7": {"cat": 1}}, run)
+    >>> [round(values[measure], 4) for measure in measures]
+    [0.4167, 0.3333, 0.5]
+    """
+    ir_measures: Any = library("ir_measures", "ir-measures", "its provider")
+    registry, specs = ir_measures.measures.registry, ir_measures.providers.base
+    anything, nothing = specs.Any(), specs.Choices(specs.NOT_PROVIDED)
+    supported = []
+    BaseEvaluator: Any = ir_measures.Evaluator
+    BaseProvider: Any = ir_measures.Provider
+    for name, stem in _MEASURES.items():
+        base = type(registry[name])
+        for ties in ("", "_worst", "_best"):
+            if ties:
+                names = {"__name__": name + ties, "NAME": name + ties}
+                ir_measures.measures.register(type(f"_{name}{ties}", (base,), names)())
+            limits = {"judged_only": specs.Choices(False), "gains": nothing}
+            limits |= {"cutoff": nothing} if stem == "reciprocal_rank" else {}
+            some = type(registry[name + ties])
+            supported.append(some(**{option: limits.get(option, anything) for option in some.SUPPORTED_PARAMS}))
+
+    class Evaluator(BaseEvaluator):
+        def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
+            self.qrels = read_qrels(qrels)
+            super().__init__(list(measures), list(self.qrels))
+
+        def _iter_calc(self, run: Any) -> Iterator[Any]:
+            run, histograms = read_run(run), {}
+            for measure in self.measures:
+                least = measure["rel"] if "rel" in measure.SUPPORTED_PARAMS else 1
+                if least not in histograms:  # a relevant item has a level of `rel` or more
+                    qrels = {
+                        query: {item: level - least + 1 for item, level in of_query.items()}
+                        for query, of_query in self.qrels.items()
+                    }
+                    histograms[least] = histogram_of_run(run, qrels).by_ranks()
+                values = _metric_of(measure)(histograms[least], empty="zero", average=False)
+                for query, value in zip(self.qrels, values.tolist(), strict=True):
+                    yield ir_measures.Metric(query_id=query, measure=measure, value=value)
+
+    class Provider(BaseProvider):
+        NAME = "skhash"
+        SUPPORTED_MEASURES = supported
+
+        def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Evaluator:
+            measures = list(measures)
+            if others := [measure for measure in measures if not self.supports(measure)]:
+                raise ValueError(f"`measures` must be among {', '.join(_MEASURES)}, _worst and _best. Got {others[0]}.")
+            return Evaluator(measures, qrels)
+
+    return ir_measures.providers.register(Provider())
+
+
+def _metric_of(measure: Any) -> Metric:
+    """Metric of skhash that a measure of ir_measures names."""
+    name, _, ties = measure.NAME.partition("_")
+    cutoff = f"_at_{measure.params['cutoff']}" if "cutoff" in measure.params else ""
+    gain = "_linear" if name == "nDCG" and measure["dcg"] == "log2" else ""
+    return Metric.parse("".join([_MEASURES[name], cutoff, f"_{ties}" if ties else "", gain]))

@@ -93,6 +93,30 @@ def roc_auc(rankings):
     return ratio(ordered, relevant.sum(axis=1) * (~relevant).sum(axis=1))
 
 
+def of_a_part(ranking, lost):
+    """Metrics of one ranking of the retrieved items, and of the levels of the others, as trec_eval defines them."""
+    relevant, n_relevant = ranking > 0, (ranking > 0).sum() + (lost > 0).sum()
+    precisions = relevant * relevant.cumsum() / np.arange(1, len(ranking) + 1)
+    ideal, hits = -np.sort(-np.concatenate([ranking, lost])), relevant[:3].sum()
+
+    def dcg(gains, k=None):
+        return (gains / np.log2(np.arange(2, len(gains) + 2)))[:k].sum()
+
+    return {
+        "ap": precisions.sum() / n_relevant,
+        "ap_at_3": precisions[:3].sum() / n_relevant,
+        "ap_at_3_min": precisions[:3].sum() / min(3, n_relevant),
+        "ap_at_3_retrieved": precisions[:3].sum() / max(hits, 1),
+        "ndcg": dcg(2.0**ranking - 1) / dcg(2.0**ideal - 1),
+        "ndcg_at_3_linear": dcg(ranking, 3) / dcg(ideal, 3),
+        "precision_at_3": hits / 3,
+        "recall_at_3": hits / n_relevant,
+        "r_precision": relevant[:n_relevant].sum() / n_relevant,
+        "reciprocal_rank": relevant.any() / (1 + relevant.argmax()),
+        "neighbor_recall_at_2_of_3": min(hits, 2) / min(n_relevant, 2),
+    }
+
+
 def ratio(a, b):
     return np.divide(a, b, out=np.zeros(len(a)), where=b > 0)
 

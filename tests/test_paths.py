@@ -120,6 +120,12 @@ READ = {
         lambda home: save(LSHHasher(8).fit(X), home / "model"),
         lambda: load("~/model"),
     ),
+    "read_run.run": written_then(
+        lambda home: trec.write_run(home / "found", [[0.0]], [[3]]), lambda: trec.read_run("~/found")
+    ),
+    "read_qrels.qrels": written_then(
+        lambda home: trec.write_qrels(home / "found", [0], [0, 1]), lambda: trec.read_qrels("~/found")
+    ),
     "from_parquet.path": written_then(
         lambda home: to_parquet(home, home / "codes.parquet"), lambda: stores.from_parquet("~/codes.parquet")
     ),
