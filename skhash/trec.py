@@ -301,7 +301,7 @@ def _by_query(
         elif isinstance(source, Iterable):
             rows = map(attrgetter(*names[0]), source)
         else:
-            rows = [source]  # none of these
+            rows = [source]  # refused below
         found = defaultdict(dict)
         try:
             for query, item, value in rows:

@@ -26,6 +26,7 @@ COMMANDS = {
     "_searching": ["search"],
     "_browsing": ["browse"],
     "_duplicates": ["duplicates"],
+    "_evaluating": ["evaluate"],
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 CALL = re.compile(r"\b([A-Z]\w+|order_shortlist|load|choose_code)\(([^()]*)\)")

@@ -231,6 +231,13 @@ def test_parts_of_a_collection_add_up():
     assert_array_equal(together.unretrieved, H.unretrieved)
 
 
+def test_scores_of_trec_eval_have_32_bits():
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    run, qrels = {"q": {"a": 1 + 1e-8, "b": 1.0}}, {"q": {"a": 1, "b": 0}}
+    assert evaluate_histograms([histogram_of_run(run, qrels)], ["ap_worst"]) == {"ap_worst": 1.0}
+    assert pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)["q"]["map"] == 0.5  # b before a, by name
+
+
 def test_real_levels_are_kept():
     H = histogram_of_run({"q": {"a": 1, "b": 1}}, {"q": {"a": 0.5, "c": 1.5}})
     assert (H.levels.tolist(), H.counts.tolist(), H.unretrieved.tolist()) == ([0, 0.5, 1.5], [[1, 1, 0]], [[0, 0, 1]])

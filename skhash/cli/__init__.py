@@ -1,4 +1,4 @@
-"""The command line: compare methods, list them, write a report again; fit, encode, search and export."""
+"""The command line: compare methods, list them, write a report again; fit, encode, search, export, evaluate a run."""
 
 import _thread
 import gc
@@ -32,6 +32,7 @@ _MODULES = {
     "export": "_codes",
     "browse": "_browsing",
     "duplicates": "_duplicates",
+    "evaluate": "_evaluating",
 }
 #: modules that are unsafe to interrupt, with all that they call: imports, and the loading of compiled kernels
 _UNSAFE = ("importlib._bootstrap", "_frozen_importlib", "llvmlite.")

@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_browse(commands)
     _add_duplicates(commands)
+    _add_evaluate(commands)
     for job in commands.choices.values():
         job.add_argument(
             "-q", "--quiet", action="store_true", help="no progress and no remarks, only results, warnings and errors"
@@ -445,6 +446,33 @@ def _add_duplicates(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     _add_table(job)
     _add_pictures(job, has_model=True)
+
+
+def _add_evaluate(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    job = commands.add_parser(
+        "evaluate",
+        help="metrics of a run of any search engine, averaged over its ties",
+        description="Print metrics of a TREC run: the mean over all orders of items of equal score, and the worst and "
+        "the best order.",
+    )
+    job.add_argument("run", metavar="RUN", help="what an engine found: query Q0 item rank score name in each line")
+    job.add_argument(
+        "qrels", metavar="QRELS", help="what is relevant: query 0 item level; gzip may compress both files"
+    )
+    job.add_argument(
+        "--metrics",
+        metavar="NAME",
+        nargs="+",
+        action="extend",
+        help="metrics, such as ap,ndcg_at_10 (default ap,ndcg_at_10_linear, with the gain of trec_eval); an unknown "
+        "name lists all",
+    )
+    job.add_argument(
+        "--empty",
+        choices=("zero", "skip"),
+        default="zero",
+        help="a query without items in the run, or without relevant items, counts 0 (default), or is left out",
+    )
 
 
 def _add_label_separator(job: argparse.ArgumentParser) -> None:
