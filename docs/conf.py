@@ -91,7 +91,7 @@ numpydoc_validation_checks = {
 numpydoc_validation_exclude = {
     r"Affinity\.(fit|possible_levels|__call__)$",  # one protocol, described in the user guide on affinities
     r"RetrievalMonitor\.(setup|teardown|on_fit_task_\w+)$",  # the callback protocol of scikit-learn
-    r"\.(is_ragged|n_queries|requires_y|has_fixed_queries|n_iter_)$",  # properties with a docstring of one line
+    r"\.(is_ragged|is_partial|n_queries|requires_y|has_fixed_queries|n_iter_)$",  # properties of one line
     r"Hasher\.\w+_$|Relevance\.(shape|targets)$",  # as well
     r"functions\.HashFunction$",  # is a protocol
     r"QueryFunction$",  # has the parameters of DenseFunction
