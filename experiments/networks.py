@@ -117,7 +117,7 @@ def measure(name, method, candidate, seed):
 def make_table(results):
     """Markdown of mean AP_T of each method with each setting, on the sets where all methods were measured."""
     measured = {(result["set"], result["method"]) for result in results}
-    sets = [name for name in SETS if all((name, method) in measured for method in METHODS)]
+    sets = [name for name in SETS if all((name, method) in measured for method in METHODS if METHODS[method])]
     rows = [["method", "settings", *(SETS[name][0] for name in sets)]]
     for method in METHODS:
         for candidate in ("as mlp", *CANDIDATES):
