@@ -50,6 +50,16 @@ def checked_ids(ids: Any, n: int) -> npt.NDArray[Any]:
     return np.array(checked)
 
 
+def checked_groups(groups: Any, n: int) -> npt.NDArray[Any]:
+    """A copy of the groups of n items, int64 or text of shape (n,); ValueError for others."""
+    checked = as_ids(groups, "groups")
+    if checked.shape != (n,):
+        raise ValueError(f"`groups` must be ints of shape ({n},), or text. Got shape {checked.shape} instead.")
+    if checked.dtype == np.uint64:
+        raise ValueError(f"`groups` must be at most {MAX_ID}. Got {checked.max()} instead. Pass text.")
+    return np.array(checked)
+
+
 def joined_elements(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Identifiers that nothing has checked, in one array of shape (n,) that rounds and converts none of them."""
     filled = [part for part in parts if part.size]

@@ -50,7 +50,7 @@ IDS_ARE_PATHS = "ids_are_paths"
 _OF_COLUMNS, _OF_CSV = ("columns", "labels", "ids", "drop"), ("encoding", "separator", "decimal")
 OF_TABLES = (*_OF_COLUMNS, *_OF_CSV)  # options, which are also parameters of load_table
 #: arrays of a file of codes
-_OF_CODES = ("codes", "nbits", "fingerprint", "ids", "factors", "paths", "labels", "label_names", "trained")
+_OF_CODES = ("codes", "nbits", "fingerprint", "ids", "factors", "groups", "paths", "labels", "label_names", "trained")
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def _invalid(path: str, what: str) -> Iterator[None]:
 
 
 def _checked_codes(arrays: Mapping[str, Any], how: str) -> ItemsOfFile:
-    """Codes and factors from the arrays of a file."""
+    """Codes and what belongs to them from the arrays of a file."""
     nbits = arrays.get("nbits", np.empty(0))
-    given: dict[str, Any] = {name: arrays.get(name) for name in ("ids", "factors")}
+    given: dict[str, Any] = {name: arrays.get(name) for name in ("ids", "factors", "groups")}
     if nbits.shape != ():
         raise ValueError(f"`nbits` must be an int. {how}")
     fingerprint = arrays.get("fingerprint")

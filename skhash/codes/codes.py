@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from skhash._ids import checked_ids
+from skhash._ids import checked_groups, checked_ids
 from skhash._validation import as_count, numeric, on_host
 from skhash.codes.blocks import CodeBlocks, words_of
 
@@ -40,6 +40,8 @@ class Codes:
         Factors of the items, of a hasher that has them.
     fingerprint : str, default=None
         ``fingerprint_`` of the hasher that made the codes; None if it is not known.
+    groups : ndarray of shape (n,), int64, or object for text, default=None
+        Which codes are one item, such as the passages of a document: those with equal labels. None if each is its own.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Codes:
     ids: Any = None
     factors: npt.NDArray[np.float32] | None = None
     fingerprint: str | None = None
+    groups: Any = None
 
     def __init__(
         self,
@@ -64,9 +67,10 @@ class Codes:
         ids: Any = None,
         factors: npt.NDArray[np.float32] | None = None,
         fingerprint: str | None = None,
+        groups: Any = None,
     ) -> None:
-        # in one step: five frozen ones, each by itself, take a tenth of a search among few items
-        vars(self).update(rows=rows, nbits=nbits, ids=ids, factors=factors, fingerprint=fingerprint)
+        # in one step: six frozen ones, each by itself, take a tenth of a search among few items
+        vars(self).update(rows=rows, nbits=nbits, ids=ids, factors=factors, fingerprint=fingerprint, groups=groups)
 
     @classmethod
     def of(
@@ -77,6 +81,7 @@ class Codes:
         ids: Any = None,
         factors: Any = None,
         fingerprint: str | None = None,
+        groups: Any = None,
         name: str = "codes",
     ) -> "Codes":
         """Checked codes, from bits, from packed codes, or from Codes, which pass as they are.
@@ -93,6 +98,8 @@ class Codes:
             Factors of the items; they replace those of Codes.
         fingerprint : str, default=None
             ``fingerprint_`` of the hasher that made the codes.
+        groups : array-like of shape (n,), ints or text, default=None
+            Which codes are one item: those with equal labels. They replace those of Codes.
         name : str, default="codes"
             Name of the argument in messages.
 
@@ -134,11 +141,11 @@ class Codes:
                 checked = cls(np.packbits(_check_bits(array, name), axis=1), array.shape[1])
             else:
                 checked = cls(check_packed(array, nbits, name), nbits)
-        if ids is None and factors is None and fingerprint is None:
+        if ids is None and factors is None and fingerprint is None and groups is None:
             return checked
-        return checked._with(ids, factors, fingerprint)
+        return checked._with(ids, factors, fingerprint, groups)
 
-    def _with(self, ids: Any, factors: Any, fingerprint: str | None) -> "Codes":
+    def _with(self, ids: Any, factors: Any, fingerprint: str | None, groups: Any) -> "Codes":
         """The same codes with what is given, checked."""
         given: dict[str, Any] = {}
         if ids is not None:
@@ -159,6 +166,8 @@ class Codes:
                     f"`fingerprint` must be that of the hasher that made the codes, {self.fingerprint}. Got "
                     f"{fingerprint} instead."
                 )
+        if groups is not None:
+            given["groups"] = checked_groups(groups, len(self))
         return replace(self, **given)
 
     @classmethod
@@ -168,12 +177,12 @@ class Codes:
         Parameters
         ----------
         parts : sequence of Codes
-            At least one, all with the same number of bits, and all with identifiers and factors or all without.
+            At least one, all with the same number of bits, and all with identifiers, factors and groups or all without.
 
         Returns
         -------
         Codes
-            The codes of all parts, with the fingerprint of the first one.
+            The codes of all parts, with the fingerprint of the first one. Equal groups of several parts are one.
 
         Raises
         ------
@@ -190,16 +199,17 @@ class Codes:
         first, given = parts[0], {}
         for part in parts[1:]:
             first.check_same(part, "parts[0]", "another part")
-        for name in ("ids", "factors"):
+        for name in ("ids", "factors", "groups"):
             values = [getattr(part, name) for part in parts]
             if any((value is None) != (values[0] is None) for value in values):
                 raise ValueError(f"`parts` must all have {name}, or none of them. Got some of both.")
             given[name] = None if values[0] is None else np.concatenate(values)
         rows = np.concatenate([part.rows for part in parts])
-        return cls(rows, first.nbits, fingerprint=first.fingerprint)._with(given["ids"], given["factors"], None)
+        joined = cls(rows, first.nbits, fingerprint=first.fingerprint)
+        return joined._with(given["ids"], given["factors"], None, given["groups"])
 
     def __repr__(self) -> str:
-        given = [name for name in ("ids", "factors", "fingerprint") if getattr(self, name) is not None]
+        given = [name for name in ("ids", "factors", "fingerprint", "groups") if getattr(self, name) is not None]
         return f"<Codes: {len(self):,} of {self.nbits} bits{', with ' + ', '.join(given) if given else ''}>"
 
     @property
@@ -221,10 +231,11 @@ class Codes:
         """Codes of some items, which a slice, a mask or positions choose, with what belongs to them."""
         ids = None if self.ids is None else self.ids[chosen]
         factors = None if self.factors is None else self.factors[chosen]
-        return Codes(self.rows[chosen], self.nbits, ids, factors, self.fingerprint)
+        groups = None if self.groups is None else self.groups[chosen]
+        return Codes(self.rows[chosen], self.nbits, ids, factors, self.fingerprint, groups)
 
     def first(self, nbits: int) -> "Codes":
-        """Codes of the first bits, with the identifiers; factors and fingerprint are those of all bits.
+        """Codes of the first bits, with identifiers and groups; factors and fingerprint are those of all bits.
 
         Parameters
         ----------
@@ -245,7 +256,7 @@ class Codes:
         nbits = as_count(nbits, "nbits", largest=self.nbits)
         rows = self.rows[:, : -(-nbits // 8)].copy()
         rows[:, -1] &= 0xFF << -nbits % 8 & 0xFF
-        return Codes(rows, nbits, self.ids)
+        return Codes(rows, nbits, self.ids, groups=self.groups)
 
     def bits(self) -> npt.NDArray[np.uint8]:
         """Bits of the codes.

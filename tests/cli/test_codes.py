@@ -592,6 +592,10 @@ def test_no_file_that_is_read_is_replaced(arguments, files, digits, tmp_path, mo
             {"codes": np.ones((3, 1), np.uint8), "nbits": 8, "factors": np.ones(3)},
             "has no codes: `factors` must have two numbers per code, shape (3, 2).",
         ),
+        (
+            {"codes": np.ones((3, 1), np.uint8), "nbits": 8, "groups": np.array([1, 1])},
+            "has no codes: `groups` must be ints of shape (3,), or text. Got shape (2,) instead.",
+        ),
         ({"codes": np.ones((3, 2), np.uint8), "nbits": 12}, "has no codes: `codes` must have zeros after bit 12"),
     ],
 )

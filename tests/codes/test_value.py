@@ -47,12 +47,35 @@ def test_a_value_passes_as_it_is_and_keeps_what_belongs_to_it(hasher):
 
 
 @pytest.mark.parametrize(
+    "groups", [[3, 3, 1, -2, 1], ["b", "b", "a", "", "a"], np.array([2, 2, 0, 1, 0], np.uint8), np.array(list("bbaca"))]
+)
+def test_groups_stay_with_the_codes(groups):
+    codes = Codes.of([[0, 0, 1], [1, 1, 1], [0, 1, 0], [1, 1, 0], [0, 0, 0]], groups=groups, ids=list("vwxyz"))
+    expected = np.asarray(groups).tolist()
+    assert codes.groups.tolist() == expected
+    assert codes.groups.dtype == (object if isinstance(expected[0], str) else np.int64)
+    assert repr(codes) == "<Codes: 5 of 3 bits, with ids, groups>"
+    for chosen in (slice(1, 4), [4, 0], np.array([True, False, True, False, True])):
+        assert codes[chosen].groups.tolist() == np.asarray(groups)[chosen].tolist()
+    for same in (Codes.joined([codes[:2], codes[2:]]), codes.first(2), pickle.loads(pickle.dumps(codes))):
+        assert same.groups.tolist() == expected
+    assert Codes.of(codes) is codes
+    assert Codes.of(codes, groups=range(5)).groups.tolist() == [0, 1, 2, 3, 4]
+    assert codes.groups.tolist() == expected
+    with pytest.raises(ValueError, match="`parts` must all have groups, or none of them"):
+        Codes.joined([codes, Codes.of(codes.rows, 3, ids=range(5))])
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"nbits": 21}, "`nbits` must be None for Codes of 20 bits. Got 21"),
         ({"ids": [1, 2]}, r"`ids` must be ints of shape \(120,\)"),
         ({"ids": [7] * 120}, "`ids` must differ from each other. Got 7 more than once"),
         ({"factors": np.zeros((3, 2))}, r"`factors` must have two numbers per code, shape \(120, 2\)"),
+        ({"groups": [0, 1]}, r"`groups` must be ints of shape \(120,\), or text. Got shape \(2,\)"),
+        ({"groups": [0.5] * 120}, "`groups` must be ints or text. Got 0.5"),
+        ({"groups": [2**63] * 120}, f"`groups` must be at most {2**63 - 1}. Got {2**63} instead. Pass text"),
         ({"fingerprint": "x"}, "`fingerprint` must be None or `fingerprint_` of a hasher"),
         ({"fingerprint": "0" * 16}, "`fingerprint` must be that of the hasher that made the codes"),
     ],
