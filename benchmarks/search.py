@@ -11,6 +11,7 @@
   ten calls of each in a row, since the first bits of a million items may stay in the cache
 - radius: one query, beside `kneighbors` of the same query
 - among: searches among some items, chosen at random, by a mask and by ids, beside those among all
+- groups: items of five rows each, beside the same rows without groups: by codes, and by real queries
 - changes: one item into and out of an index, with the next search
 - callers: calls per second of eight threads that search one index, beside those of one
 
@@ -196,6 +197,38 @@ def of_among(options):
             print(flush=True)
 
 
+def of_groups(options):
+    """Table of searches for groups."""
+    print("groups: ms of CPU per call for 1,000,000 rows, and times that for 200,000 groups of them")
+    rng, n = np.random.default_rng(0), 1_000_000
+    groups = rng.permutation(np.repeat(np.arange(n // 5), 5))
+    for nbits in options.bits:
+
+        def near(codes, share):
+            """Codes of which a share of the bits is flipped."""
+            flipped = np.packbits(rng.random((len(codes), codes.shape[1] * 8), np.float32) < share, axis=1)
+            return codes ^ flipped
+
+        topics = random_codes(n // 50, nbits)
+        centers = near(topics[rng.integers(0, len(topics), n // 5)], 0.12)
+        hasher = LSHHasher(nbits, random_state=0).fit(rng.normal(size=(1000, nbits)))
+        for kind, codes in (("random", random_codes(n, nbits)), ("clustered", near(centers[groups], 0.06))):
+            plain = HammingNeighbors(nbits=nbits, n_jobs=1).fit(codes)
+            grouped = HammingNeighbors(nbits=nbits, n_jobs=1).fit(codes, groups=groups)
+            real = [index.with_queries(hasher).set_params(n_jobs=1) for index in (plain, grouped)]
+            for n_queries in (1, 128):
+                queries = near(codes[rng.integers(0, n, n_queries)], 0.06)
+                vectors = 2.0 * np.unpackbits(queries, axis=1) - 1 + rng.normal(size=(n_queries, nbits))
+                row = f"{nbits:6} bits, {kind:9} {n_queries:4} queries"
+                for name, indexes, asked in (("codes", (plain, grouped), queries), ("real", real, vectors)):
+                    for k in (10, 100):
+                        n_calls = 30 if n_queries == 1 else 6
+                        functions = [partial(index.kneighbors, asked, k) for index in indexes]
+                        whole, ours = medians(functions, n_calls)
+                        row += f"   {name}, k = {k:3}: {whole:9.3f} x{ours / whole:.2f}"
+                print(row, flush=True)
+
+
 def of_changes(options):
     """Times of added and removed items."""
     n, nbits = 1_000_000, 64
@@ -244,6 +277,7 @@ TABLES = {
     "cascade": of_cascade,
     "radius": of_radius,
     "among": of_among,
+    "groups": of_groups,
     "changes": of_changes,
     "callers": of_callers,
 }

@@ -60,6 +60,12 @@ def checked_groups(groups: Any, n: int) -> npt.NDArray[Any]:
     return np.array(checked)
 
 
+def numbered(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+    """The different labels in their order, and the number of each label of an array by this order."""
+    values, numbers = np.unique(labels, return_inverse=True)
+    return values, numbers.astype(np.int32)
+
+
 def joined_elements(parts: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Identifiers that nothing has checked, in one array of shape (n,) that rounds and converts none of them."""
     filled = [part for part in parts if part.size]

@@ -206,7 +206,7 @@ def fill(index: HammingNeighbors, items: ItemsOfFile, options: argparse.Namespac
         )
     index._take_hasher(index.hasher)
     ids = np.arange(len(codes)) if codes.ids is None else codes.ids
-    index._take_items(codes.blocks(), ids, codes.factors, codes.fingerprint)
+    index._take_items(codes.blocks(), ids, codes.factors, codes.fingerprint, groups=codes.groups)
 
 
 # --- export
@@ -247,7 +247,8 @@ def export(options: argparse.Namespace) -> int:
                 np.save(file, content)
             else:
                 file.write(content)
-    left_out = "" if stored.factors is None else ", without their factors"
+    left = [name for name in ("factors", "groups") if getattr(stored, name) is not None]
+    left_out = f", without their {' and '.join(left)}" if left else ""
     print(f"{len(stored):,} codes of {stored.nbits} bits{left_out}: {options.out}")
     if names is not None and options.to in _WITHOUT_TEXT:
         print(f"The ids are 0, 1, 2, ..., in the order of {options.codes}: {options.to} takes no text as ids.")

@@ -118,6 +118,11 @@ def _open(options: argparse.Namespace) -> tuple[HammingNeighbors, list[str] | No
         fill(index, items, options)
     elif model is not whole:  # the network of the index has turned the queries into features
         index.hasher_, index.n_features_in_ = FrozenEstimator(model), model.n_features_in_
+    if index.groups_ is not None:
+        raise ValueError(
+            f"{options.data or options.model} must have no groups, which this command does not search for. Got some. "
+            "Search in Python: skhash.persistence.load(INDEX).kneighbors(X)."
+        )
     if of_vectors is not None:
         ids = None if options.vectors is None else index.ids_ if names is None else names
         vectors = of_vectors.in_order_of(ids, options.vectors, options.data or options.model)

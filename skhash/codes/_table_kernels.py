@@ -7,7 +7,8 @@ bound is within the k-th distance so far are computed exactly: about one of a th
 Of each query the top-k keeps a bound, its k-th distance so far, and a row of candidates that are nearer: `distances`
 and `indices`, of shape (n_queries, 2 * k + SPARE). ``states[q]`` is the number of candidates, and the number of items
 at the bound that are left out. When a row is full, the k nearest candidates stay. At the end they are the first k of a
-row, in the order of the items, and the state has the number of all items at the k-th distance.
+row, in the order of the items, and the state has the number of all items at the k-th distance. A search for groups, see
+`group_kernels`, has the group of the bound as the second number of a state, and finds no ties.
 """
 
 import functools
@@ -22,6 +23,7 @@ from numba.extending import intrinsic
 from skhash._compiler import kernel
 from skhash.codes.bit_kernels import popcount
 from skhash.codes.blocks import LANES, NO_ITEM
+from skhash.codes.group_kernels import keep_groups, room_for_groups, select
 from skhash.codes.vector_instructions import BYTE, HALF, WORD, in_all_lanes, mask, shuffle, table_lookup
 
 SPARE = 8  # candidates beyond 2 * k, so that the k nearest are not chosen again for each one of few
@@ -163,32 +165,12 @@ lanes_by_estimates: Any = intrinsic(_lanes_by_estimates)
 
 
 @nb.njit(nogil=True, error_model="numpy")
-def _select(values, last, k):
-    """The k-th smallest of the first `last` values, which are reordered; np.partition compiles ten times as long."""
-    first, pivot, with_equal = 0, values[last // 2], False
-    while True:
-        end = first
-        for i in range(first, last):  # values below the pivot, or up to it, come first, without a branch
-            value = values[i]
-            values[i], values[end] = values[end], value
-            end += (value < pivot) | (with_equal & (not value > pivot))
-        if k <= end and with_equal:
-            return pivot
-        if k <= end:
-            last = end
-        else:
-            first, with_equal = end, not with_equal
-        if not with_equal:
-            pivot = values[(first + last) // 2]
-
-
-@nb.njit(nogil=True, error_model="numpy")
 def _keep_nearest(q, k, bounds, distances, indices, states, work):
     """Keep the k nearest candidates of a query in their order, of equal ones the first, and lower its bound."""
     size = states[q, 0]
     for i in range(size):
         work[i] = distances[q, i]
-    nearest = _select(work, size, k)
+    nearest = select(work, size, k)
     n_nearer, n_equal = 0, 0
     for i in range(size):
         n_nearer += distances[q, i] < nearest
@@ -217,6 +199,26 @@ def _add_candidate(distance, item, q, k, bounds, distances, indices, states, wor
         states[q, 1] += 1
 
 
+@nb.njit(nogil=True, error_model="numpy")
+def _keep_nearest_groups(q, k, bounds, distances, indices, states, groups, table, work):
+    """Keep the nearest candidates of the k nearest groups of a query, and lower its bound."""
+    of_query = distances[q], indices[q], groups[q]
+    states[q, 0], nearest, last_group = keep_groups(k, *of_query, states[q, 0], table, work)
+    if last_group >= 0:
+        bounds[q], states[q, 1] = nearest, last_group
+
+
+@nb.njit(nogil=True, error_model="numpy", inline="always")
+def _add_of_group(distance, item, group, q, k, bounds, distances, indices, states, groups, table, work):
+    """Add an item to the candidates of a query unless it, or of equal distances its group, is beyond the bound."""
+    if distance < bounds[q] or (distance == bounds[q] and group < states[q, 1]):
+        size = states[q, 0]
+        distances[q, size], indices[q, size], groups[q, size] = distance, item, group
+        states[q, 0] = size + 1
+        if size + 1 == distances.shape[1]:
+            _keep_nearest_groups(q, k, bounds, distances, indices, states, groups, table, work)
+
+
 # -- searches ----------------------------------------------------------------------------------------------------------
 
 
@@ -228,13 +230,15 @@ def _terms_of_item(factors, item, of_score, of_norm):
 
 
 @kernel
-def nearest_by_tables(tables, estimates, blocks, masks, first, last, every, k, bounds, distances, indices, states):
+def nearest_by_tables(
+    tables, estimates, blocks, masks, group_of, first, last, every, k, bounds, distances, indices, states
+):
     """Nearest items by the sums of `half_byte_tables`, of the blocks from `first` to `last`, or of one in `every`.
 
     With `estimates`, which are factors of the items, the shares of scores and of norms, and the constants and units of
     the queries, a distance is ``constant + offset + slope * (sum * unit)``. Without factors it is the sum. `states` are
     0 at first, and only items below the first `bounds` are found. If these are fewer than k, the last distances are
-    infinite.
+    infinite. With `group_of`, the group of each item, the nearest items of the k nearest groups are found, in no order.
     """
     factors, of_score, of_norm, constants, units = estimates
     is_estimated, n_bytes = len(factors) > 0, blocks.shape[1]
@@ -242,6 +246,8 @@ def nearest_by_tables(tables, estimates, blocks, masks, first, last, every, k, b
     rounded, halves, terms = np.empty(tables.shape, np.uint8), np.empty((2, 2 * n_bytes)), np.empty((len(tables), 3))
     slopes, offsets = np.empty(n_together * LANES), np.empty(n_together * LANES)
     sums, work = np.empty(LANES, np.uint16), np.empty(distances.shape[1])
+    if group_of is not None:
+        groups, table, _ = room_for_groups(distances)
     for start in range(first, last, n_together * every):
         for i in range(min(len(slopes), len(factors) - start * LANES)):
             slopes[i], offset = _terms_of_item(factors, start * LANES + i, of_score, of_norm)
@@ -273,11 +279,21 @@ def nearest_by_tables(tables, estimates, blocks, masks, first, last, every, k, b
                     if is_estimated:
                         slope, offset = _terms_of_item(factors, item, of_score, of_norm)
                         distance = constants[q] + offset + slope * (distance * units[q])
-                    _add_candidate(distance, item, q, k, bounds, distances, indices, states, work)
+                    if group_of is None:
+                        _add_candidate(distance, item, q, k, bounds, distances, indices, states, work)
+                    else:
+                        group = group_of[item]
+                        _add_of_group(
+                            distance, item, group, q, k, bounds, distances, indices, states, groups, table, work
+                        )
     for q in range(len(tables)):
+        if group_of is not None:
+            _keep_nearest_groups(q, k, bounds, distances, indices, states, groups, table, work)
+            states[q, 1] = 0
         for i in range(states[q, 0], k):
             distances[q, i], indices[q, i] = np.inf, NO_ITEM
-        states[q, 0] = max(states[q, 0], k)
-        _keep_nearest(q, k, bounds, distances, indices, states, work)
-        for i in range(k):
-            states[q, 1] += distances[q, i] == bounds[q]
+        if group_of is None:
+            states[q, 0] = max(states[q, 0], k)
+            _keep_nearest(q, k, bounds, distances, indices, states, work)
+            for i in range(k):
+                states[q, 1] += distances[q, i] == bounds[q]

@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from skhash._compiler import kernel
 from skhash.codes.bit_kernels import popcount
 from skhash.codes.blocks import LANES, NO_ITEM
+from skhash.codes.group_kernels import keep_groups, room_for_groups
 from skhash.codes.vector_instructions import BYTE, INT, WORD, address, in_all_lanes, load, mask, store
 
 N_VECTOR = 4  # words of a plane that are added by one instruction; LLVM splits or joins them as the CPU can
@@ -24,6 +25,7 @@ N_PLANES = 8  # groups of three planes of one step
 N_VARIANTS = 10  # of the sums of a group: two digits of ones, eight of twos
 MIN_PLANE_QUERIES = 12  # fewer queries are compared faster without planes (benchmarks/search.py)
 MAX_PLANE_BYTES = 128  # the variants of longer codes do not stay in the second-level cache
+SPARE = 16  # candidates beyond 2 * k of a search for groups: more leave the bound farther away
 HEAD = 16  # HEAD * k items are searched without planes, for a first bound
 _DTYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 _PLANE, _SIZE = ir.VectorType(WORD, N_VECTOR), 8 * N_VECTOR
@@ -96,7 +98,10 @@ lanes_below: Any = intrinsic(prefer_literal=True)(_lanes_below)
 
 @nb.njit(nogil=True, error_model="numpy")
 def _empty_candidates(n_queries, largest, k):
-    """Distances and places of candidates, counts of distances, and states: their number, the bound, nearer items."""
+    """Distances and places of candidates, counts of distances, and states: their number, the bound, nearer items.
+
+    A search for groups has the group of the bound in place of the nearer items, and no counts.
+    """
     distances = np.empty((n_queries, 2 * k + 2 * LANES), np.int32)
     counts, states = np.zeros((n_queries, largest + 2), np.int64), np.zeros((n_queries, 3), np.int64)
     for q in range(n_queries):
@@ -145,6 +150,35 @@ def _offer(near, nearer, block, start, k, distances, items, counts, state):
 
 
 @nb.njit(nogil=True, error_model="numpy")
+def _offer_groups(near, block, start, k, distances, items, groups, group_of, table, work, state):
+    """Add the items of a block up to the bound, which is a distance and a group, to the candidates of a query."""
+    size, bound, last_group = state[0], state[1], state[2]
+    while near:
+        lowest = near & (~near + np.uint64(1))
+        near ^= lowest
+        lane = np.int64(popcount(lowest - np.uint64(1)))
+        distance = np.int64(block[lane])
+        group = group_of[start + lane]
+        if distance < bound or group < last_group:
+            distances[size], items[size], groups[size] = distance, start + lane, group
+            size += 1
+    if size > 2 * k + SPARE:
+        size, distance, last_group = keep_groups(k, distances, items, groups, size, table, work)
+        if last_group >= 0:
+            bound = distance
+    state[0], state[1], state[2] = size, bound, last_group
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def _list_groups(k, distances, items, groups, size, table, work, found_distances, found_items):
+    """Write the nearest items of the k nearest groups of a query, in no order, and return 0: ties are not known."""
+    size, _, _ = keep_groups(k, distances, items, groups, size, table, work)
+    for i in range(k):
+        found_distances[i], found_items[i] = (distances[i], items[i]) if i < size else (np.inf, NO_ITEM)
+    return 0
+
+
+@nb.njit(nogil=True, error_model="numpy")
 def _sort(k, distances, items, counts, state, found_distances, found_items):
     """Write the candidates of a query by distance, of equal ones the first, and return the ties of the last one."""
     bound, size = state[1], _keep(distances, items, state[0], state[1], k - state[2])
@@ -165,12 +199,18 @@ def _sort(k, distances, items, counts, state, found_distances, found_items):
 
 @cache
 def nearest_codes(width: int) -> Any:
-    """Kernel that finds the k nearest items of each of few queries, for sums of so many bits."""
+    """Kernel that finds the k nearest items of each of few queries, for sums of so many bits.
+
+    With `group_of`, the group of each item, it finds the nearest items of the k nearest groups, in no order. For None
+    another kernel is compiled, without this.
+    """
     dtype = _DTYPES[width]
 
-    def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
+    def nearest(queries, blocks, masks, group_of, first, last, k, found_distances, found_items, n_ties):
         n_queries, n_bytes = queries.shape
         distances, items, counts, states = _empty_candidates(n_queries, 8 * n_bytes, k)
+        if group_of is not None:
+            groups, table, work = room_for_groups(distances)
         block = np.empty(LANES, dtype)
         here, step = address(blocks) + np.uint64(first) * np.uint64(LANES * n_bytes), np.uint64(LANES * n_bytes)
         for b in range(first, last):
@@ -180,11 +220,19 @@ def nearest_codes(width: int) -> Any:
                     bound = states[q, 1]
                     near = lanes_up_to(width, here, query, n_bytes, bound, address(block)) & masks[b]
                     if near:
-                        nearer = lanes_below(width, address(block), bound) & near
-                        _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+                        if group_of is None:
+                            nearer = lanes_below(width, address(block), bound) & near
+                            _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+                        else:
+                            of_query = distances[q], items[q], groups[q], group_of, table, work
+                            _offer_groups(near, block, LANES * b, k, *of_query, states[q])
             here += step
         for q in range(n_queries):
-            n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], found_distances[q], found_items[q])
+            found = found_distances[q], found_items[q]
+            if group_of is None:
+                n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], *found)
+            else:
+                n_ties[q] = _list_groups(k, distances[q], items[q], groups[q], states[q, 0], table, work, *found)
 
     return kernel(nearest)
 
@@ -425,9 +473,11 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
     """Kernel that does the same for many queries, whose distances have so many digits."""
     dtype = _DTYPES[width]
 
-    def nearest(queries, blocks, masks, first, last, k, found_distances, found_items, n_ties):
+    def nearest(queries, blocks, masks, group_of, first, last, k, found_distances, found_items, n_ties):
         n_queries, n_bytes = queries.shape
         distances, items, counts, states = _empty_candidates(n_queries, 8 * n_bytes, k)
+        if group_of is not None:
+            groups, table, work = room_for_groups(distances)
         block = np.empty(LANES, dtype)
         n_steps, offsets, planes, variants = empty_variants(queries)
         bounds = np.full(n_queries, -1)
@@ -461,9 +511,17 @@ def nearest_codes_by_planes(width: int, last_digit: int) -> Any:
                         here = address(blocks) + np.uint64(b * n_bytes * LANES)
                         near = lanes_up_to(width, here, address(queries[q]), n_bytes, bound, address(block)) & kept
                         if near:
-                            nearer = lanes_below(width, address(block), bound) & near
-                            _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+                            if group_of is None:
+                                nearer = lanes_below(width, address(block), bound) & near
+                                _offer(near, nearer, block, LANES * b, k, distances[q], items[q], counts[q], states[q])
+                            else:
+                                of_query = distances[q], items[q], groups[q], group_of, table, work
+                                _offer_groups(near, block, LANES * b, k, *of_query, states[q])
         for q in range(n_queries):
-            n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], found_distances[q], found_items[q])
+            found = found_distances[q], found_items[q]
+            if group_of is None:
+                n_ties[q] = _sort(k, distances[q], items[q], counts[q], states[q], *found)
+            else:
+                n_ties[q] = _list_groups(k, distances[q], items[q], groups[q], states[q, 0], table, work, *found)
 
     return kernel(nearest)

@@ -6,7 +6,7 @@
     Real            -<q, s> for the signs s of a code, with q rounded to 30 bits; with factors of the items, the
                     estimate of the distance of the vectors that it gives
 
-    nearest         the k nearest items of each query, with ties
+    nearest         the k nearest items of each query, with ties; or the nearest items of the k nearest groups of items
     within          all items up to a distance
     count           the numbers of items at each distance, by level: what a relevance histogram holds
 
@@ -33,6 +33,7 @@ from skhash.codes.codes import Codes
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
+Groups = npt.NDArray[np.int32]
 
 FEW = 1000  # codes that numpy copies as fast as a compiled kernel
 MIN_SAMPLED = 64  # neighbors from which a sample saves time
@@ -115,10 +116,10 @@ class Queries(ABC):
         """Some of the queries."""
 
     @abstractmethod
-    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int, group_of: Groups | None = None) -> Neighbors:
         """Neighbors among the items of the blocks from `first` to `last`; their indices are places.
 
-        If there are fewer items than k, the last distances are infinite.
+        If there are fewer items than k, the last distances are infinite. Those of groups are in no order.
         """
 
     @abstractmethod
@@ -133,11 +134,23 @@ class Queries(ABC):
         """These queries for the items at some places alone."""
         return self
 
-    def nearest(self, items: CodeBlocks, k: int, places: npt.NDArray[np.int64] | None = None) -> Neighbors:
-        """The k nearest items of every query, of those at some places, with integer distances and ties."""
+    def nearest(
+        self,
+        items: CodeBlocks,
+        k: int,
+        places: npt.NDArray[np.int64] | None = None,
+        group_of: Groups | None = None,
+    ) -> Neighbors:
+        """The k nearest items of every query, of those at some places, with integer distances and ties.
+
+        With `group_of`, the number of the group at each place, they are the nearest items of the k nearest groups,
+        without ties. Of equal distances the group with the lowest number comes first.
+        """
         if places is not None:
             queries, items, copied = self._among(items, places)
-            found = queries.nearest(items, k)
+            if copied is not None and group_of is not None:
+                group_of = read_only(group_of[copied])
+            found = queries.nearest(items, k, None, group_of)
             return found if copied is None else found._replace(indices=copied[found.indices])
         n_blocks = len(items.masks)
         size = max(1, min(QUERY_GROUP, MAX_CANDIDATES // k))
@@ -145,7 +158,8 @@ class Queries(ABC):
         if n_groups > 1 or n_shards > 1:
             n_shards = max(1, min(free_threads() // n_groups, n_shards, n_blocks // (k // LANES + 1)))
         if n_groups == 1 and n_shards <= 1:
-            return self.scan(items, 0, n_blocks, k)
+            found = self.scan(items, 0, n_blocks, k, group_of)
+            return found if group_of is None else by_group([found], group_of, k)
         groups = [self[start : start + size] for start in range(0, self.n_queries, size)]
         bounds = np.linspace(0, n_blocks, n_shards + 1).astype(np.int64)
         tasks = [(group, shard) for group in groups for shard in pairwise(bounds)]
@@ -154,11 +168,13 @@ class Queries(ABC):
         def search(chosen: slice) -> None:
             for task in range(chosen.start, chosen.stop):
                 group, (first, last) = tasks[task]
-                found_by[task] = group.scan(items, first, last, k)
+                found_by[task] = group.scan(items, first, last, k, group_of)
 
         run_in_slices(search, len(tasks))
         parts = [[found_by[first + shard] for shard in range(n_shards)] for first in range(0, len(tasks), n_shards)]
-        merged = [_merge_with_ties(shards, k) for shards in parts]
+        merged = [
+            _merge_with_ties(shards, k) if group_of is None else by_group(shards, group_of, k) for shards in parts
+        ]
         return Neighbors(*(np.concatenate(arrays) for arrays in zip(*merged, strict=True)))
 
     def within(
@@ -215,16 +231,23 @@ class Bits(Queries):
     def __getitem__(self, part: slice) -> "Bits":
         return Bits(self.codes[part])
 
-    def nearest(self, items: CodeBlocks, k: int, places: npt.NDArray[np.int64] | None = None) -> Neighbors:
+    def nearest(
+        self,
+        items: CodeBlocks,
+        k: int,
+        places: npt.NDArray[np.int64] | None = None,
+        group_of: Groups | None = None,
+    ) -> Neighbors:
         """See :class:`Queries`. A process that asks once, such as a command, does not wait for numba."""
         global _has_searched
         if not _has_searched:
             _has_searched = True
-            if places is None and "numba" not in sys.modules and self.n_queries * items.blocks.nbytes <= FEW_BYTES:
+            is_small = "numba" not in sys.modules and self.n_queries * items.blocks.nbytes <= FEW_BYTES
+            if is_small and places is None and group_of is None:
                 return _nearest_by_numpy(self.codes, items, k)
-        return super().nearest(items, k, places)
+        return super().nearest(items, k, places, group_of)
 
-    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int, group_of: Groups | None = None) -> Neighbors:
         """See :class:`Queries`."""
         from skhash.codes import hamming_kernels as kernels
 
@@ -237,7 +260,7 @@ class Bits(Queries):
             nearest = kernels.nearest_codes(width)
         distances, places = np.empty((n_queries, k)), np.empty((n_queries, k), np.int64)
         n_ties = np.empty(n_queries, np.int64)
-        nearest(queries, items.blocks, items.masks, first, last, k, distances, places, n_ties)
+        nearest(queries, items.blocks, items.masks, group_of, first, last, k, distances, places, n_ties)
         return Neighbors(distances, places, n_ties)
 
     def _within(
@@ -275,10 +298,10 @@ class Sums(Queries):
     def __getitem__(self, part: slice) -> "Sums":
         return Sums(self.zeros[part], self.ones[part], self.units[part])
 
-    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int, group_of: Groups | None = None) -> Neighbors:
         """See :class:`Queries`."""
         none = np.empty(self.n_queries)
-        return _nearest_by_tables(self.tables(), (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k)
+        return _nearest_by_tables(self.tables(), (_NO_FACTORS, 0.0, 0.0, none, none), items, first, last, k, group_of)
 
     def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Queries`."""
@@ -357,13 +380,13 @@ class Real(Sums):
         queries.estimates = Estimates(factors[places], metric, constants)
         return queries
 
-    def scan(self, items: CodeBlocks, first: int, last: int, k: int) -> Neighbors:
+    def scan(self, items: CodeBlocks, first: int, last: int, k: int, group_of: Groups | None = None) -> Neighbors:
         """See :class:`Queries`."""
         if self.estimates is None:
-            return super().scan(items, first, last, k)
+            return super().scan(items, first, last, k, group_of)
         factors, metric, constants = self.estimates
         estimates = read_only(factors), *_SHARES[metric], constants, self.score_units[:, 0].copy()
-        return _nearest_by_tables(self.tables(), estimates, items, first, last, k)
+        return _nearest_by_tables(self.tables(), estimates, items, first, last, k, group_of)
 
     def to_items(self, items: CodeBlocks, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """See :class:`Queries`."""
@@ -416,14 +439,13 @@ def _copied(items: CodeBlocks, places: npt.NDArray[np.int64]) -> CodeBlocks:
 
 
 def without_self(
-    found: Neighbors, own_places: npt.NDArray[np.int64], were_searched: npt.NDArray[np.bool_] | None = None
+    found: Neighbors, is_self: npt.NDArray[np.bool_], were_searched: npt.NDArray[np.bool_] | None = None
 ) -> Neighbors:
-    """Neighbors of items at some places, with each item removed from its own list, or the last one of a list.
+    """Neighbors of items, with each item, which `is_self` marks, removed from its own list, or the last one of a list.
 
     `were_searched` tells which of these items are among those that were searched; None is all.
     """
     n, k = found.indices.shape
-    is_self = found.indices == own_places[:, None]
     is_self[:, -1] |= ~is_self.any(axis=1)  # after many equal items the item itself is not in its list
     n_ties = found.n_ties - (found.distances[:, -1] == 0)
     if were_searched is not None:
@@ -434,20 +456,26 @@ def without_self(
 
 
 def _nearest_by_tables(
-    tables: npt.NDArray[np.int64], estimates: tuple[Any, ...], items: CodeBlocks, first: int, last: int, k: int
+    tables: npt.NDArray[np.int64],
+    estimates: tuple[Any, ...],
+    items: CodeBlocks,
+    first: int,
+    last: int,
+    k: int,
+    group_of: Groups | None,
 ) -> Neighbors:
     """Nearest items of all queries. A search for many begins with bounds that the nearest items of a sample give."""
     bounds = np.full(len(tables), np.inf)
     if k >= MIN_SAMPLED and last - first >= SAMPLED_BLOCKS * SAMPLE:
         mean = k / SAMPLE  # of the number of the k nearest items that are in a sample
         n_nearest = math.ceil(mean + 3 * mean**0.5 + 3)
-        sampled = _scan(tables, estimates, items, range(first, last, SAMPLE), n_nearest, bounds)
+        sampled = _scan(tables, estimates, items, range(first, last, SAMPLE), n_nearest, bounds, group_of)
         bounds = np.nextafter(sampled.distances[:, -1], np.inf)  # with the items at this distance
-    found = _scan(tables, estimates, items, range(first, last), k, bounds)
+    found = _scan(tables, estimates, items, range(first, last), k, bounds, group_of)
     if len(short := np.flatnonzero((found.distances[:, -1] == np.inf) & (bounds < np.inf))):
         shares, of_queries = estimates[:3], estimates[3:]
         again = *shares, *(values[short] for values in of_queries)
-        without = _scan(tables[short], again, items, range(first, last), k, np.full(len(short), np.inf))
+        without = _scan(tables[short], again, items, range(first, last), k, np.full(len(short), np.inf), group_of)
         for values, right in zip(found, without, strict=True):
             values[short] = right
     return found
@@ -460,6 +488,7 @@ def _scan(
     blocks: range,
     k: int,
     bounds: npt.NDArray[np.float64],
+    group_of: Groups | None,
 ) -> Neighbors:
     """Nearest items of some blocks, below the bounds of the queries, as `_table_kernels` describes the arrays."""
     from skhash.codes._table_kernels import SPARE, nearest_by_tables
@@ -468,7 +497,7 @@ def _scan(
     states, scanned = np.zeros((n_queries, 2), np.int64), (blocks.start, blocks.stop, blocks.step)
     distances, places = np.empty((n_queries, size)), np.empty((n_queries, size), np.int64)
     found = bounds.copy(), distances, places, states
-    nearest_by_tables(tables, estimates, items.blocks, items.masks, *scanned, k, *found)
+    nearest_by_tables(tables, estimates, items.blocks, items.masks, group_of, *scanned, k, *found)
     order = np.argsort(distances[:, :k], axis=1, kind="stable")  # equal distances keep their order
     rows = np.arange(n_queries)[:, None]
     return Neighbors(distances[rows, order], places[rows, order], states[:, 1])
@@ -481,6 +510,19 @@ def _nearest_by_numpy(queries: Codes, items: CodeBlocks, k: int) -> Neighbors:
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     nearest = np.take_along_axis(distances, order, axis=1)
     return Neighbors(nearest, places[order], (distances == nearest[:, -1:]).sum(axis=1))
+
+
+def by_group(parts: list[Neighbors], group_of: Groups, k: int) -> Neighbors:
+    """The nearest items of the k nearest groups of all that are found, of equal distances the lowest group first."""
+    distances = np.concatenate([part.distances for part in parts], axis=1).astype(np.float64)
+    places = np.concatenate([part.indices for part in parts], axis=1)
+    rows = np.arange(len(distances))[:, None]
+    groups = group_of[np.minimum(places, len(group_of) - 1)]
+    order = np.lexsort((places, distances, groups), axis=1)
+    distances, places, groups = distances[rows, order], places[rows, order], groups[rows, order]
+    distances[:, 1:][groups[:, 1:] == groups[:, :-1]] = np.inf
+    order = np.lexsort((groups, distances), axis=1)[:, :k]
+    return Neighbors(distances[rows, order], places[rows, order], np.zeros(len(rows), np.int64))
 
 
 def _merge_with_ties(shards: list[Neighbors], k: int) -> Neighbors:
@@ -720,7 +762,9 @@ class _CountShortlisted(_CountSums):
         by_code, blocks = self.by_code[chosen], self.database.blocks()
         nearest = by_code.scan(blocks, 0, len(blocks.masks), self.n_first)
         own = np.arange(chosen.start, chosen.stop)
-        shortlist = (without_self(nearest, own) if self.pairs.exclude_self else nearest).indices
+        shortlist = (
+            without_self(nearest, nearest.indices == own[:, None]) if self.pairs.exclude_self else nearest
+        ).indices
         first = self.queries[chosen].to_items(blocks, shortlist)
         differing = self.database.words() ^ by_code.codes.words()[:, None]
         rest = 2.0 + np.bitwise_count(differing).sum(axis=-1)  # after any distance of a real query

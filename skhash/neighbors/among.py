@@ -9,7 +9,7 @@ from scipy import sparse
 from skhash._ids import as_ids, is_text
 from skhash._names import count_from_0, in_order_of, names_of
 from skhash._validation import as_array, check_not_masked
-from skhash.neighbors.checks import places_of
+from skhash.neighbors.checks import places_of, places_of_groups
 from skhash.neighbors.items import Items
 
 _MISSING = ("NoneType", "NAType", "float")  # types of None, pandas.NA and NaN
@@ -73,7 +73,7 @@ def _of_filter(given: Any, items: Items, name: str) -> Places:
                 f"`{name}` must be a mask of bools, or ids. Got ints that are 0 or 1 for each of the {n_items} items. "
                 "Pass them as bools if they are a mask, or each one once if they are ids."
             )
-        return places_of(ids, items, name)
+        return places_of(ids, items, name) if items.groups is None else places_of_groups(ids, items, name)
     if mask.shape != (n_items,):
         raise ValueError(
             f"`{name}` must be a mask of shape ({n_items},), with a bool for each item in the order of `ids_`, or ids. "

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
-from skhash._ids import MAX_ID, as_ids, checked_ids, first_repeated, is_text
+from skhash._ids import MAX_ID, as_ids, checked_groups, checked_ids, first_repeated, is_text
 from skhash._names import check_columns, find_names, in_order_of
 from skhash._validation import (
     VECTOR_METRICS,
@@ -61,6 +61,43 @@ def ids_of_new(ids: Any, n: int, items: Items | None = None) -> npt.NDArray[Any]
         if again is not None:
             raise ValueError(f"`ids` must differ from those in the index. Got {again!r}, which is there.")
     return checked
+
+
+def groups_of_new(groups: Any, n: int, items: Items | None = None) -> npt.NDArray[Any] | None:
+    """Groups of n new items, int64 or text of shape (n,), of the kind of those in the index; None without groups."""
+    known = None if items is None else items.groups
+    if items is not None and (groups is None) != (known is None):
+        raise ValueError(
+            "`groups` must be None for an index that was fitted without them. Got some. Fit it again, with groups."
+            if known is None
+            else "`groups` must be given for an index with groups. Got None instead."
+        )
+    if groups is None:
+        return None
+    checked = checked_groups(groups, n)
+    if known is not None and n and is_text(known.labels) != is_text(checked):
+        here, there = ("text" if is_text(array) else "ints" for array in (checked, known.labels))
+        raise ValueError(f"`groups` must be {there}, as those in the index. Got {here} instead.")
+    return checked
+
+
+def places_of_groups(groups: Any, items: Items, name: str = "groups") -> npt.NDArray[np.int64]:
+    """Ascending places of the items of some groups; ValueError if one is unknown, or has no item left."""
+    known = items.groups
+    if known is None:
+        raise ValueError(f"`{name}` must be None for an index without groups. Got {groups!r} instead. Pass ids.")
+    checked, kind = np.atleast_1d(as_ids(groups, name)), "text" if is_text(known.labels) else "ints"
+    if checked.ndim > 1 or (checked.size and is_text(checked) != is_text(known.labels)):
+        raise ValueError(
+            f"`{name}` must be {kind} of shape (n_groups,), as those in the index. Got {groups!r} instead."
+        )
+    numbers = known.find(checked)
+    is_known = (numbers >= 0) & items.has_items[numbers]
+    if not is_known.all():
+        unknown = sorted(set(checked[~is_known].tolist()))
+        raise ValueError(f"`{name}` must be groups of the index. Got {unknown[:5]}, which are not.")
+    places = known.places(np.unique(numbers))
+    return places[items.codes.holds(places)]
 
 
 def _have_any(items: Items, ids: npt.NDArray[np.int64]) -> bool:

@@ -54,9 +54,11 @@ from skhash.neighbors.checks import (
     checked_radius,
     checked_stages,
     checked_vectors,
+    groups_of_new,
     ids_of_new,
     n_columns,
     places_of,
+    places_of_groups,
 )
 from skhash.neighbors.items import Items
 from skhash.neighbors.search import SearchPlan, VectorQueries
@@ -97,7 +99,7 @@ class HammingNeighbors(BaseEstimator):
     candidates : int, default=None
         Number of items that a first stage picks, so that the last stage ranks only these. If "real" queries and
         `rerank` are both set, real queries pick them; otherwise Hamming distances do. With None the last stage ranks
-        all items.
+        all items. In an index with groups it is a number of groups, of which the last stage ranks all items.
     rerank : "cosine", "euclidean", "inner" or None, default=None
         Distance of the original vectors that ranks the candidates in a last stage. None has no such stage.
     nbits : int, default=None
@@ -120,6 +122,8 @@ class HammingNeighbors(BaseEstimator):
         Codes of the items, with what belongs to them. The index stores byte j of 64 items side by side: this is a copy.
     ids_ : ndarray of shape (n_samples,), int64, or object for text
         Identifiers of the items.
+    groups_ : ndarray of shape (n_samples,), int64, or object for text, or None
+        Group of each item, if ``fit`` was given groups.
     factors_ : float32 ndarray of shape (n_samples, 2) or None
         Factors of the items, of a hasher that has them, for "real" queries.
     vectors_ : array of shape (n_samples, n_features) or None
@@ -187,7 +191,15 @@ class HammingNeighbors(BaseEstimator):
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        vectors: Any = None,
+        ids: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Self:
         """Fit the hasher, and encode and store the items.
 
         Parameters
@@ -204,6 +216,9 @@ class HammingNeighbors(BaseEstimator):
             the order of `ids`, or of the index of X, if its index holds them. None takes X.
         ids : array-like of shape (n_samples,), ints or text, default=None
             Identifiers that searches return, all different. None takes those of Codes, or numbers the items from 0.
+        groups : array-like of shape (n_samples,), ints or text, default=None
+            Which rows of X are one item, such as the passages of a document: those with equal groups. Searches then
+            return groups, each at the distance of its nearest row. None takes those of Codes, or each row is an item.
 
         Returns
         -------
@@ -213,7 +228,7 @@ class HammingNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If X, y, `vectors` or `ids` do not fit each other or the parameters.
+            If X, y, `vectors`, `ids` or `groups` do not fit each other or the parameters.
 
         Examples
         --------
@@ -223,14 +238,19 @@ class HammingNeighbors(BaseEstimator):
         (array([[1.]]), array([[0]]))
         >>> neighbors.fit([[0, 0, 1], [1, 1, 1]], ids=["cat", "dog"]).kneighbors([[0, 1, 1]], 1)
         (array([[1.]]), array([['cat']], dtype=object))
+        >>> neighbors.fit([[0, 0, 1], [1, 1, 1], [1, 1, 0]], groups=["a", "b", "b"]).kneighbors(
+        ...     [[1, 0, 0]], 2
+        ... )
+        (array([[1., 2.]]), array([['b', 'a']], dtype=object))
         """
         check_parameters(self)
         if self.query == "real" and not hasattr(find_hasher(self.hasher), "estimator"):  # a search has none yet
             check_has_real_queries(self.hasher)
         n = n_samples(X)
-        new_ids = ids_of_new(_ids_with(X, ids), n)
+        new_ids = ids_of_new(_given_with(X, ids, "ids"), n)
+        new_groups = groups_of_new(_given_with(X, groups, "groups"), n)
         if isinstance(X, Codes):
-            return self._fit_codes(X, new_ids, vectors)
+            return self._fit_codes(X, new_ids, vectors, new_groups)
         kept = None
         if self.rerank and vectors is None:
             kept = checked_vectors(X, n, n_columns(X), "X")
@@ -250,12 +270,12 @@ class HammingNeighbors(BaseEstimator):
         check_features(after, X, hasher, reset=True)
         after.hasher_, after._code_search = hasher, code_search
         after._function = find_function(hasher)
-        after._items = Items.of(codes, new_ids, made.factors, kept)
+        after._items = Items.of(codes, new_ids, made.factors, kept, groups=new_groups)
         # in one step: if anything fails or is interrupted, the previous fit stays complete
         self.__dict__ = after.__dict__
         return self
 
-    def _fit_codes(self, given: Codes, ids: npt.NDArray[Any], vectors: Any) -> Self:
+    def _fit_codes(self, given: Codes, ids: npt.NDArray[Any], vectors: Any, groups: Any) -> Self:
         """Store codes that are made already."""
         if not len(given):
             raise ValueError("`X` must have at least one code. Got Codes without any.")
@@ -279,11 +299,13 @@ class HammingNeighbors(BaseEstimator):
             _check_vectors(after.hasher_, kept, given.rows)
         codes = CodeBlocks.from_rows(given.rows, given.nbits)
         after._code_search = build_code_search(self.backend, checked_device(self), codes, after.hasher_)
-        after._items = Items.of(codes, ids, given.factors, kept)
+        after._items = Items.of(codes, ids, given.factors, kept, groups=groups)
         self.__dict__ = after.__dict__
         return self
 
-    def add(self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None) -> Self:
+    def add(
+        self, X: Any, *, vectors: Any = None, ids: npt.ArrayLike | None = None, groups: npt.ArrayLike | None = None
+    ) -> Self:
         """Encode and store more items, after the others.
 
         Parameters
@@ -296,6 +318,9 @@ class HammingNeighbors(BaseEstimator):
             Their identifiers, of the kind of the others and different from them. None continues after the largest one
             that an item has or had, so that no number is given twice, and is refused if the others are text. Codes
             have their own.
+        groups : array-like of shape (n_samples,), ints or text, default=None
+            Their groups, of the kind of the others: new ones, or those of the index, which they join. They must be
+            given if the index has groups. Codes have their own.
 
         Returns
         -------
@@ -305,7 +330,7 @@ class HammingNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If X, `vectors` or `ids` do not fit the index. The index does not change.
+            If X, `vectors`, `ids` or `groups` do not fit the index. The index does not change.
 
         Examples
         --------
@@ -316,7 +341,8 @@ class HammingNeighbors(BaseEstimator):
         items = self._fitted_items()
         self._check_function(find_function(self.hasher_))
         check_encodes_items(self.hasher_)
-        new_ids = ids_of_new(_ids_with(X, ids), n_samples(X), items)
+        new_ids = ids_of_new(_given_with(X, ids, "ids"), n_samples(X), items)
+        new_groups = groups_of_new(_given_with(X, groups, "groups"), n_samples(X), items)
         codes = self._encode_more(X, are_items=items.factors is not None)
         if items.factors is not None and codes.factors is None:
             raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
@@ -328,16 +354,18 @@ class HammingNeighbors(BaseEstimator):
             vectors = checked_vectors(given, len(codes), kept.n_dimensions, **named)
             if is_given and len(codes):
                 _check_vectors(self.hasher_, vectors, codes.rows, items.codes.rows(_spread(items.places)))
-        self._items = items.with_more(codes.rows, new_ids, codes.factors, vectors)
+        self._items = items.with_more(codes.rows, new_ids, codes.factors, vectors, new_groups)
         return self
 
-    def remove(self, ids: npt.ArrayLike) -> Self:
-        """Remove items.
+    def remove(self, ids: npt.ArrayLike | None = None, *, groups: npt.ArrayLike | None = None) -> Self:
+        """Remove items, or all items of some groups.
 
         Parameters
         ----------
-        ids : array-like of ints or text
-            Identifiers of items of the index.
+        ids : array-like of ints or text, default=None
+            Identifiers of items of the index. Either these or `groups` must be given. A group without items is gone.
+        groups : array-like of ints or text, default=None
+            Groups of the index.
 
         Returns
         -------
@@ -347,7 +375,7 @@ class HammingNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If an identifier is not in the index, or no item would be left. The index does not change.
+            If an identifier or a group is not in the index, or no item would be left. The index does not change.
 
         Examples
         --------
@@ -356,9 +384,14 @@ class HammingNeighbors(BaseEstimator):
         array([1])
         """
         items = self._fitted_items()
-        places = places_of(ids, items)
+        if (ids is None) == (groups is None):
+            raise ValueError(
+                f"Either `ids` or `groups` must be given. Got {'neither' if ids is None else 'both'} instead."
+            )
+        places = places_of(ids, items) if groups is None else places_of_groups(groups, items)
         if len(places) == items.codes.n_items:
-            raise ValueError("`ids` must leave at least one item in the index. Got those of all items.")
+            name = "ids" if groups is None else "groups"
+            raise ValueError(f"`{name}` must leave at least one item in the index. Got those of all items.")
         self._items = items.without(places)
         return self
 
@@ -422,9 +455,10 @@ class HammingNeighbors(BaseEstimator):
         return_distance: bool = True,
         *,
         return_ties: bool = False,
+        return_members: bool = False,
         among: Any = None,
     ) -> Any:
-        """Nearest items of queries.
+        """Nearest items of queries, or nearest groups, if the index has groups.
 
         Parameters
         ----------
@@ -437,9 +471,12 @@ class HammingNeighbors(BaseEstimator):
         return_ties : bool, default=False
             Whether to return how many items have the distance of the last neighbor. All items must be ranked for
             it: without `rerank`, without `candidates`, and with ``backend="exact"`` or `among`.
+        return_members : bool, default=False
+            Whether to return which item of a group is the nearest, for an index with groups.
         among : array-like, sparse matrix or list, default=None
             Items that can be found; None is all of them. The search among them is exact, and on the CPU, with any
-            `backend` and `device`. One filter for all queries is
+            `backend` and `device`. In an index with groups, identifiers are those of groups, and a mask still has a
+            bool for each item: a group is found by its items in the mask. One filter for all queries is
 
             - a mask: bools of shape (n_samples,), in the order of `ids_`, or a Series whose index holds the ids;
             - identifiers: ints or text of shape (n_ids,). Zeros and ones are identifiers, too.
@@ -465,9 +502,14 @@ class HammingNeighbors(BaseEstimator):
             A query whose filter has fewer than `n_neighbors` items has infinity at the end.
         ids : ndarray of shape (n_queries, n_neighbors), int64, or object for text
             Identifiers of the items. Among equal distances the first item comes first. Where a query has no more
-            items, an int is -1, and text is masked, in a :class:`numpy.ma.MaskedArray`.
+            items, an int is -1, and text is masked, in a :class:`numpy.ma.MaskedArray`. An index with groups
+            returns groups in their place, all different, each at the distance of its nearest item. Among equal
+            distances the lowest group comes first, in the order of :func:`numpy.unique`.
+        members : ndarray of shape (n_queries, n_neighbors), int64, or object for text
+            Identifiers of the nearest item of each group, of equal distances the first one, only with
+            ``return_members=True``.
         n_ties : ndarray of shape (n_queries,), int64
-            Number of items, of those in `among`, with the distance of the last neighbor, only with
+            Number of items, of those in `among`, with the distance of the last neighbor, or of groups, only with
             ``return_ties=True``. It is 0 if a query has none.
 
         Raises
@@ -475,8 +517,8 @@ class HammingNeighbors(BaseEstimator):
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         ValueError
-            If `n_neighbors` is larger than the number of items; `among` has unknown identifiers; the queries do not fit
-            the index; or original vectors that `rerank` compares are those of other items, or have NaN.
+            If `n_neighbors` is larger than the number of items or groups; `among` has unknown identifiers; the queries
+            do not fit the index; or original vectors that `rerank` compares are those of other items, or have NaN.
 
         Examples
         --------
@@ -488,12 +530,16 @@ class HammingNeighbors(BaseEstimator):
         (array([[1., 1.]]), array([[0, 1]]), array([2]))
         >>> index.kneighbors([[0, 1, 1]], n_neighbors=2, among=[1, 2])  # ids
         (array([[1., 3.]]), array([[1, 2]]))
+        >>> index.fit([[0, 0, 1], [1, 1, 1], [1, 0, 0]], groups=["a", "a", "b"])
+        HammingNeighbors()
+        >>> index.kneighbors([[1, 1, 0]], n_neighbors=2, return_members=True)
+        (array([[1., 1.]]), array([['a', 'b']], dtype=object), array([[1, 2]]))
         """
         index = self._with_items_of_now()
+        index._check_members(return_members)
         distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties, among)
         results = [distances] if return_distance else []
-        ids = index._items.ids.values[places]
-        results.append(ids if among is None else _with_missing(ids, places < 0))
+        results += index._found(places, return_members, None if among is None else places < 0)
         results += [n_ties] if return_ties else []
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -521,8 +567,8 @@ class HammingNeighbors(BaseEstimator):
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit)
-            One column per item, in the order of the index. A query whose filter has fewer than `n_neighbors` items has
-            fewer entries.
+            One column per item, in the order of the index; in an index with groups one per group, in their order. A
+            query whose filter has fewer than `n_neighbors` items has fewer entries.
 
         Examples
         --------
@@ -541,7 +587,7 @@ class HammingNeighbors(BaseEstimator):
         if among is not None:
             is_found = places >= 0
             distances, places, indptr = distances[is_found], places[is_found], np.cumsum([0, *is_found.sum(axis=1)])
-        return _graph(distances.ravel(), places.ravel(), indptr, mode, index._items.codes)
+        return _graph(distances.ravel(), places.ravel(), indptr, mode, index._items)
 
     def radius_neighbors(
         self,
@@ -550,9 +596,10 @@ class HammingNeighbors(BaseEstimator):
         return_distance: bool = True,
         *,
         sort_results: bool = False,
+        return_members: bool = False,
         among: Any = None,
     ) -> Any:
-        """All items within a Hamming distance of queries.
+        """All items, or groups, within a Hamming distance of queries.
 
         Parameters
         ----------
@@ -563,7 +610,9 @@ class HammingNeighbors(BaseEstimator):
         return_distance : bool, default=True
             Whether to return distances.
         sort_results : bool, default=False
-            Whether to sort by distance; False keeps the order of the index.
+            Whether to sort by distance; False keeps the order of the index, and of groups their order.
+        return_members : bool, default=False
+            Whether to return which item of a group is the nearest, for an index with groups.
         among : array-like, sparse matrix or list, default=None
             Items that can be found, as in :meth:`kneighbors`.
 
@@ -572,7 +621,9 @@ class HammingNeighbors(BaseEstimator):
         distances : ndarray of shape (n_queries,) of float64 arrays
             Distances. Only with ``return_distance=True``.
         ids : ndarray of shape (n_queries,) of arrays of int64, or of object for text
-            Identifiers of the items.
+            Identifiers of the items, or groups, each at the distance of its nearest item.
+        members : ndarray of shape (n_queries,) of arrays of int64, or of object for text
+            Identifiers of these nearest items. Only with ``return_members=True``.
 
         Raises
         ------
@@ -588,9 +639,12 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
+        index._check_members(return_members)
         distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
-        ids = _object_array(np.split(index._items.ids.values[places], indptr[1:-1]))
-        return (_object_array(np.split(distances, indptr[1:-1])), ids) if return_distance else ids
+        results = [distances] if return_distance else []
+        results += index._found(places, return_members)
+        of_queries = [_object_array(np.split(values, indptr[1:-1])) for values in results]
+        return tuple(of_queries) if len(of_queries) > 1 else of_queries[0]
 
     def radius_neighbors_graph(
         self,
@@ -619,7 +673,7 @@ class HammingNeighbors(BaseEstimator):
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit)
-            One column per item, in the order of the index.
+            One column per item, in the order of the index; in an index with groups one per group, in their order.
 
         Examples
         --------
@@ -634,14 +688,15 @@ class HammingNeighbors(BaseEstimator):
         check_option("mode", mode, MODES)
         index = self._with_items_of_now()
         distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
-        return _graph(distances, places, indptr, mode, index._items.codes)
+        return _graph(distances, places, indptr, mode, index._items)
 
     def radius_pairs(
         self, radius: float = 2
     ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
         """All pairs of items within a Hamming distance of each other, in blocks.
 
-        All codes are compared, whatever the `backend` is. The memory is bounded: a block is made when it is asked for.
+        All codes are compared, whatever the `backend` and the groups are. The memory is bounded: a block is made when
+        it is asked for.
 
         Parameters
         ----------
@@ -686,7 +741,7 @@ class HammingNeighbors(BaseEstimator):
 
     @property
     def codes_(self) -> Codes:
-        """Codes of the items, with their identifiers, factors and the fingerprint of the hasher.
+        """Codes of the items, with their identifiers, factors, groups and the fingerprint of the hasher.
 
         Examples
         --------
@@ -695,7 +750,7 @@ class HammingNeighbors(BaseEstimator):
         <Codes: 2 of 3 bits, with ids>
         """
         codes = self._items.codes
-        return Codes(codes.rows(), codes.nbits, self.ids_, self.factors_, self._fingerprint)
+        return Codes(codes.rows(), codes.nbits, self.ids_, self.factors_, self._fingerprint, self.groups_)
 
     @property
     def ids_(self) -> npt.NDArray[Any]:
@@ -721,6 +776,19 @@ class HammingNeighbors(BaseEstimator):
         """
         items = self._items
         return None if items.factors is None else items.of_items(items.factors)
+
+    @property
+    def groups_(self) -> npt.NDArray[Any] | None:
+        """Groups of the items, or None.
+
+        Examples
+        --------
+        >>> from skhash.neighbors import HammingNeighbors
+        >>> HammingNeighbors().fit([[0, 0, 1], [1, 1, 1]], groups=["a", "a"]).groups_
+        array(['a', 'a'], dtype=object)
+        """
+        items = self._items
+        return None if items.groups is None else items.groups.labels[items.of_items(items.groups.numbers)]
 
     @property
     def n_samples_fit_(self) -> int:
@@ -788,9 +856,10 @@ class HammingNeighbors(BaseEstimator):
         factors: npt.NDArray[np.float32] | None,
         fingerprint: str | None,
         least_id: int = 0,
+        groups: Any = None,
     ) -> None:
         """Hold the items of a file, whose codes the hasher has made, or an unknown one with a fingerprint."""
-        self._items = Items.of(codes, ids, factors, least_id=least_id)
+        self._items = Items.of(codes, ids, factors, least_id=least_id, groups=groups)
         self._function = fingerprint if self.hasher_ is None else find_function(self.hasher_)
 
     def _take_vectors(self, vectors: Any) -> None:
@@ -893,25 +962,44 @@ class HammingNeighbors(BaseEstimator):
         """Distances, places and ties of the nearest items; None for X takes the items, each without itself."""
         k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
         with _n_threads(self.n_jobs, self.hasher_):
-            plan = self._plan(X, among)
-            if k > self.n_samples_fit_ - plan.excludes_self:
+            plan, n_found = self._plan(X, among), self._items.n_found
+            if k > n_found - plan.excludes_self:
+                of = "n_samples_fit" if plan.groups is None else "n_groups"
                 raise ValueError(
-                    f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = {k}, "
-                    f"n_samples_fit = {self.n_samples_fit_}, n_samples = {plan.n_queries}"  # of scikit-learn
+                    f"Expected n_neighbors {'<' if X is None else '<='} {of}, but n_neighbors = {k}, "
+                    f"{of} = {n_found}, n_samples = {plan.n_queries}"  # of scikit-learn
                 )
             if return_ties and (plan.last is not None or (plan.by_code is not None and not plan.by_code.is_exact)):
                 raise ValueError(
                     "`return_ties` must be False unless all items are ranked. Got True with "
                     f"candidates={self.candidates}, rerank={self.rerank!r} and backend={self.backend!r}."
                 )
-            return plan.nearest(k)
+            found = plan.nearest(k)
+            if return_ties and plan.groups is not None:
+                return found._replace(n_ties=plan.n_ties_of_groups(found.distances))
+            return found
+
+    def _check_members(self, return_members: bool) -> None:
+        """Raise ValueError if members are asked for without groups."""
+        if return_members and self._items.groups is None:
+            raise ValueError(
+                "`return_members` must be False for an index without groups. Got True. The ids are those of the items."
+            )
+
+    def _found(
+        self, places: npt.NDArray[np.int64], return_members: bool, is_missing: npt.NDArray[np.bool_] | None = None
+    ) -> list[npt.NDArray[Any]]:
+        """Identifiers at some places, or the groups there, and the identifiers as well if members are asked for."""
+        ids, groups = self._items.ids.values[places], self._items.groups
+        found = [ids] if groups is None else [groups.labels[groups.numbers.values[places]]] + [ids] * return_members
+        return found if is_missing is None else [_with_missing(values, is_missing) for values in found]
 
     def _radius_neighbors(
         self, X: Any, radius: float, sort_results: bool, among: Any
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Distances and places of all items within a radius, query after query, and where those of each begin."""
         self._check_has_radius()
-        if X is None and among is None and self.backend == "exact":
+        if X is None and among is None and self.backend == "exact" and self._items.groups is None:
             distances, positions, indptr = near_rows(self.n_samples_fit_, self._near_pairs(radius), sort_results)
             return distances, self._items.places[positions], indptr
         with _n_threads(self.n_jobs, self.hasher_):
@@ -982,6 +1070,8 @@ class HammingNeighbors(BaseEstimator):
             stages.append(VectorQueries(vectors, of_items, self.rerank, own_places))
         last = stages[1] if len(stages) > 1 else None
         plan = SearchPlan(items.codes, stages[0], last, self.candidates, own_places, self._code_search)
+        if items.groups is not None:
+            plan.groups, plan.n_groups = items.groups, items.n_found
         if among is not None:
             plan.by_code, plan.chosen = None, chosen_places(among, items, plan.n_queries, X)
         return plan
@@ -1100,7 +1190,7 @@ class HammingNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_samples_fit_
+        return self._items.n_found
 
 
 def _spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -1114,11 +1204,11 @@ def _check_vectors(hasher: Any, vectors: Any, rows: npt.NDArray[np.uint8], other
     check_vectors_of_items(hasher, _spread(vectors), own, own if others is None else others)
 
 
-def _ids_with(X: Any, ids: Any) -> Any:
-    """The given identifiers, in the order of the rows of X if both name their rows; or those that Codes have."""
-    if ids is None and isinstance(X, Codes):
-        return X.ids
-    return in_order_of(names_of(X).rows, ids, "`ids`", "X")
+def _given_with(X: Any, values: Any, name: str) -> Any:
+    """The given identifiers or groups, in the order of the rows of X if both name their rows; or those of Codes."""
+    if values is None and isinstance(X, Codes):
+        return getattr(X, name)
+    return in_order_of(names_of(X).rows, values, f"`{name}`", "X")
 
 
 def _n_threads(n_jobs: int | None, hasher: Any) -> Any:
@@ -1145,11 +1235,15 @@ def _with_threads(blocks: Iterator[Pairs], n_jobs: int | None) -> Iterator[Pairs
 
 
 def _graph(
-    distances: npt.NDArray[np.float64], places: npt.NDArray[np.int64], indptr: Any, mode: str, codes: CodeBlocks
+    distances: npt.NDArray[np.float64], places: npt.NDArray[np.int64], indptr: Any, mode: str, items: Items
 ) -> sparse.csr_matrix:
     """Sparse matrix of shape (n_queries, n_items) of the neighbors; a distance of 0 is stored as an explicit zero."""
     values = np.ones(len(places)) if mode == "connectivity" else distances
-    return sparse.csr_matrix((values, codes.positions(places), indptr), shape=(len(indptr) - 1, codes.n_items))
+    if items.groups is None:
+        columns = items.codes.positions(places)
+    else:
+        columns = (np.cumsum(items.has_items) - 1)[items.groups.numbers.values[places]]
+    return sparse.csr_matrix((values, columns, indptr), shape=(len(indptr) - 1, items.n_found))
 
 
 def _with_missing(ids: npt.NDArray[Any], is_missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

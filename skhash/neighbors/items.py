@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import numbered
 from skhash.codes.blocks import LANES, CodeBlocks, Room
 
 MAX_HOLES = 1 / 4  # of the places
@@ -123,22 +124,78 @@ class Ids(Rows):
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Groups of the items: labels in their order, of which some may have lost all items, and their number by place."""
+
+    labels: npt.NDArray[Any]  # of shape (n_labels,), int64 or text, all different
+    numbers: Rows  # of shape (n_places,), int32
+
+    def with_more(self, groups: npt.NDArray[Any]) -> "Groups":
+        """Groups with those of other items appended; equal labels are one group."""
+        added, numbers = numbered(groups)
+        at = np.searchsorted(self.labels, added)
+        is_new = self.labels[np.minimum(at, len(self.labels) - 1)] != added
+        labels, before = np.insert(self.labels, at[is_new], added[is_new]), self.numbers
+        if len(labels) > len(self.labels) and at[is_new][0] < len(self.labels):  # some numbers move
+            moved = np.arange(len(self.labels)) + np.searchsorted(at[is_new], np.arange(len(self.labels)), "right")
+            before = Rows(moved.astype(np.int32)[self.numbers.values])
+        places = np.searchsorted(labels, added).astype(np.int32)
+        return Groups(labels, before.with_more(places[numbers]))
+
+    def kept(self, places: npt.NDArray[np.int64]) -> "Groups":
+        """Groups of the items at some places, without those that have none."""
+        numbers = self.numbers.values[places]
+        has_items = np.bincount(numbers, minlength=len(self.labels)) > 0
+        return Groups(self.labels[has_items], Rows((np.cumsum(has_items, dtype=np.int32) - 1)[numbers]))
+
+    def find(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Number of each label, -1 for others."""
+        numbers = np.searchsorted(self.labels, labels)
+        is_there = self.labels[np.minimum(numbers, len(self.labels) - 1)] == labels
+        return np.where(is_there, numbers, -1)
+
+    def places(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Ascending places of the groups with some numbers, each given once."""
+        order, ends = self._by_group
+        n_places = np.diff(ends, prepend=0)[numbers]
+        starts = ends[numbers] - np.cumsum(n_places)
+        return np.sort(order[np.repeat(starts, n_places) + np.arange(n_places.sum())])
+
+    @cached_property
+    def _by_group(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Places in the order of the groups, and where each group ends."""
+        numbers = self.numbers.values
+        return np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers, minlength=len(self.labels)))
+
+
+@dataclass(frozen=True)
 class Items:
-    """Codes, identifiers, factors and vectors of items, by place."""
+    """Codes, identifiers, factors, vectors and groups of items, by place."""
 
     codes: CodeBlocks
     ids: Ids
     factors: Rows | None  # of shape (n_places, 2), float32
     vectors: ItemVectors | None
     least_id: int = 0  # larger than the numbers of all removed items, which a reference elsewhere may still name
+    groups: Groups | None = None
 
     @classmethod
     def of(
-        cls, codes: CodeBlocks, ids: npt.NDArray[Any], factors: Any = None, vectors: Any = None, least_id: int = 0
+        cls,
+        codes: CodeBlocks,
+        ids: npt.NDArray[Any],
+        factors: Any = None,
+        vectors: Any = None,
+        least_id: int = 0,
+        groups: Any = None,
     ) -> "Items":
-        """Items from arrays."""
+        """Items from arrays; groups are a label of each item, or the labels in order and the number of each item."""
         of_vectors = None if vectors is None else ItemVectors([vectors])
-        return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors, least_id)
+        of_groups = None
+        if groups is not None:
+            labels, numbers = groups if isinstance(groups, tuple) else numbered(groups)
+            of_groups = Groups(labels, Rows(numbers))
+        return cls(codes, Ids(ids), None if factors is None else Rows(factors), of_vectors, least_id, of_groups)
 
     def with_vectors(self, vectors: Any, are_known: bool) -> "Items":
         """The same items with original vectors of all of them."""
@@ -156,6 +213,20 @@ class Items:
     def of_items(self, rows: Rows) -> npt.NDArray[Any]:
         """Values of the items, without those of holes."""
         return rows.values if self.codes.is_whole else rows.values[self.places]
+
+    @cached_property
+    def has_items(self) -> npt.NDArray[np.bool_]:
+        """Whether each group has items; a group can lose all of them."""
+        assert self.groups is not None
+        numbers = self.of_items(self.groups.numbers)
+        return np.bincount(numbers, minlength=len(self.groups.labels)) > 0
+
+    @property
+    def n_found(self) -> int:
+        """Number of what a search can find: of groups that have items, or of items without groups."""
+        if self.groups is None:
+            return self.codes.n_items
+        return len(self.groups.labels) if self.codes.is_whole else int(self.has_items.sum())
 
     def next_id(self) -> int:
         """Number after the identifiers of all items that are there, and of those that were."""
@@ -183,7 +254,14 @@ class Items:
         found[found] = (values[places[found]] == ids[found]) & self.codes.holds(places[found])
         return found, places[found]
 
-    def with_more(self, packed: npt.NDArray[np.uint8], ids: npt.NDArray[Any], factors: Any, vectors: Any) -> "Items":
+    def with_more(
+        self,
+        packed: npt.NDArray[np.uint8],
+        ids: npt.NDArray[Any],
+        factors: Any,
+        vectors: Any,
+        groups: npt.NDArray[Any] | None,
+    ) -> "Items":
         """Items with others appended."""
         return Items(
             self.codes.with_more(packed),
@@ -191,6 +269,7 @@ class Items:
             None if self.factors is None else self.factors.with_more(factors),
             None if self.vectors is None else self.vectors.with_more(vectors),
             self.least_id,
+            None if self.groups is None or groups is None else self.groups.with_more(groups),
         )
 
     def without(self, places: npt.NDArray[np.int64]) -> "Items":
@@ -208,8 +287,9 @@ class Items:
         codes = CodeBlocks.from_rows(self.codes.rows(), self.codes.nbits)
         factors = None if self.factors is None else Rows(self.of_items(self.factors))
         vectors = None if self.vectors is None else self.vectors.kept(self.places)
-        return Items(codes, Ids(self.of_items(self.ids)), factors, vectors, self.least_id)
+        groups = None if self.groups is None else self.groups.kept(self.places)
+        return Items(codes, Ids(self.of_items(self.ids)), factors, vectors, self.least_id, groups)
 
     def __reduce__(self) -> Any:
         packed = self.packed()
-        return Items, (packed.codes, packed.ids, packed.factors, packed.vectors, packed.least_id)
+        return Items, (packed.codes, packed.ids, packed.factors, packed.vectors, packed.least_id, packed.groups)

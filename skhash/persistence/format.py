@@ -29,7 +29,7 @@ MAX_TEXT, MAX_COLUMNS = 2**26, 2**24
 #: parameters that may hold code, which must be passed to `load`
 GIVEN = ("affinity", "backbone")
 SPARSE: dict[str, Any] = {"csr_matrix": sparse.csr_matrix, "csr_array": sparse.csr_array}
-_MAPPED_DTYPES = {"U64": np.dtype("<u8"), "I64": np.dtype("<i8")}
+_MAPPED_DTYPES: dict[str, np.dtype[Any]] = {"U64": np.dtype("<u8"), "I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
 
 
 class ValueEncoder:
@@ -273,7 +273,7 @@ def _header(path: FilePath, file: Any) -> dict[str, Any]:
 
 
 def map_tensors(path: FilePath, header: Mapping[str, Any], names: Iterable[str]) -> Tensors:
-    """Mapped arrays of 64-bit integers by name; writing to them does not change the file."""
+    """Mapped arrays of integers by name; writing to them does not change the file."""
     arrays: Tensors = {}
     with open(os.path.expanduser(path), "rb") as file:
         length = int.from_bytes(file.read(8), "little")

@@ -41,7 +41,7 @@ INDEX_HEADER = frozenset({"hasher", "frozen", "mapped", "n_items", "least_id"})
 #: key of the JSON of an index whose hasher has a fingerprint
 FINGERPRINT = "fingerprint"
 #: tensors that `load` does not read but map
-MAPPED = ("blocks", "ids_")
+MAPPED = ("blocks", "ids_", "groups_")
 #: bytes of codes and identifiers of an index that `load` always compares with their checksums
 MAX_CHECKED = 2**24
 #: most items of a file
@@ -49,8 +49,9 @@ MAX_ITEMS = 2**48
 #: for the command line, which reads vectors with the columns of the hasher and in the order of the ids: none yet
 LATER = object()
 _FITTED = ("n_features_in_", "feature_names_in_", "factors_", OUTPUT)
-#: identifiers that are text are read and not mapped, among the fitted attributes
-_IDS = "ids_"
+#: identifiers that are text are read and not mapped, among the fitted attributes; so are the labels of groups, whose
+#: numbers are mapped
+_IDS, _GROUPS = "ids_", "groups_"
 
 
 def is_index(value: Any) -> bool:
@@ -59,11 +60,12 @@ def is_index(value: Any) -> bool:
 
 
 def mapped_arrays(index: Any) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an index that `load` maps: the codes, and the identifiers unless they are text or 0, 1, 2, ..."""
+    """Arrays of an index that `load` maps: codes, numbers of groups, ids unless they are text or 0, 1, 2, ..."""
     items = index._items.packed()
     ids = items.ids.values
     has_own = not is_text(ids) and not np.array_equal(ids, np.arange(len(ids)))
-    return {"blocks": items.codes.blocks.view(np.uint64)} | ({"ids_": ids} if has_own else {})
+    groups = {} if items.groups is None else {_GROUPS: items.groups.numbers.values}
+    return {"blocks": items.codes.blocks.view(np.uint64)} | ({"ids_": ids} if has_own else {}) | groups
 
 
 def encode_index(index: Any, encoder: ValueEncoder) -> dict[str, Any]:
@@ -78,10 +80,11 @@ def encode_index(index: Any, encoder: ValueEncoder) -> dict[str, Any]:
         hasher = {"$given": qualified_name(index.hasher_)}
     names = [name for name in _FITTED if getattr(index, name, None) is not None] + [_IDS] * is_text(index.ids_)
     index._check_function(find_function(index.hasher_))
-    fingerprint = index._fingerprint
+    fingerprint, groups = index._fingerprint, index._items.packed().groups
+    fitted = {name: getattr(index, name) for name in names} | ({} if groups is None else {_GROUPS: groups.labels})
     return ({} if fingerprint is None else {FINGERPRINT: fingerprint}) | {
         "params": {name: encoder.encode(value, name) for name, value in params.items() if name != "hasher"},
-        "fitted": {name: encoder.encode(getattr(index, name), f"fitted.{name}") for name in names},
+        "fitted": {name: encoder.encode(value, f"fitted.{name}") for name, value in fitted.items()},
         "hasher": hasher,
         "frozen": isinstance(index.hasher_, FrozenEstimator),
         "mapped": {name: digest(array) for name, array in mapped_arrays(index).items()},
@@ -115,7 +118,7 @@ def decode_index(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> 
     params, fitted = decoder.decode(header["params"]), decoder.decode(header["fitted"])
     if unknown := set(params) - set(kind._get_param_names()) | ({"hasher"} & set(params)):
         raise ValueError(f"{sorted(unknown)[0]!r} is not a parameter of {kind.__name__}.")
-    if unknown := set(fitted) - {*_FITTED, _IDS}:
+    if unknown := set(fitted) - {*_FITTED, _IDS, _GROUPS}:
         raise ValueError(f"{sorted(unknown)[0]!r} is not an attribute of a fitted {kind.__name__}.")
     require(type(header["frozen"]) is bool, "frozen", "a bool", header["frozen"])
     if params.get("device") is not None:
@@ -126,7 +129,7 @@ def decode_index(header: dict[str, Any], decoder: ValueDecoder, device: Any) -> 
         hasher = FrozenEstimator(hasher)
     index = kind(None if hasher is None else clone(hasher), **params)
     index._check_parameters()
-    index.__dict__.update({name: value for name, value in fitted.items() if name not in ("factors_", _IDS)})
+    index.__dict__.update({name: value for name, value in fitted.items() if name not in ("factors_", _IDS, _GROUPS)})
     index.hasher_ = hasher
     arrays = _map_arrays(index, header, decoder, fitted)
     check_index(index)
@@ -147,11 +150,16 @@ def codes_of_index(path: FilePath) -> Codes:
         codes = _codes_of(header, arrays)
         if header["mapped"] != {name: digest(array) for name, array in arrays.items()}:
             raise ValueError("the checksum of its codes is not that of their content. Save the index again.")
-        texts = {name: value for name, value in header["fitted"].items() if name == _IDS}
-        ids = _ids_of(ValueDecoder(path, tensors).decode(texts), arrays, codes.n_items)
+        read = {name: value for name, value in header["fitted"].items() if name in (_IDS, _GROUPS)}
+        fitted = ValueDecoder(path, tensors).decode(read)
+        ids = _ids_of(fitted, arrays, codes.n_items)
         require(ids.shape == (codes.n_items,), _IDS, f"of shape ({codes.n_items},)", ids.shape)
+        groups = _groups_of(fitted, arrays, codes.n_items)
+        if groups is not None:
+            _check_numbers(*groups)
         fingerprint = checked_fingerprint(header.get(FINGERPRINT))
-    return Codes(np.ascontiguousarray(codes.rows()), codes.nbits, ids, fingerprint=fingerprint)
+    labels = None if groups is None else groups[0][groups[1]]
+    return Codes(np.ascontiguousarray(codes.rows()), codes.nbits, ids, None, fingerprint, labels)
 
 
 def check_index(index: Any) -> None:
@@ -240,13 +248,14 @@ def _map_arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """Set the items of an index, whose codes and identifiers are mapped, and return the mapped arrays."""
     digests = header["mapped"]
-    if not isinstance(digests, dict) or not {"blocks"} <= digests.keys() <= {"blocks", "ids_"}:
+    if not isinstance(digests, dict) or not {"blocks"} <= digests.keys() <= set(MAPPED):
         raise ValueError(f"`mapped` must name the codes. Got {short(repr(digests))} instead.")
     arrays = map_tensors(decoder.path, header, digests)
     codes = _codes_of(header, arrays)
     ids = _ids_of(fitted, arrays, codes.n_items)
     least_id = as_count(header["least_id"], "least_id", least=0, largest=MAX_ID + 1)
-    index._take_items(codes, ids, fitted.get("factors_"), checked_fingerprint(header.get(FINGERPRINT)), least_id)
+    factors, fingerprint = fitted.get("factors_"), checked_fingerprint(header.get(FINGERPRINT))
+    index._take_items(codes, ids, factors, fingerprint, least_id, _groups_of(fitted, arrays, codes.n_items))
     return arrays
 
 
@@ -272,6 +281,29 @@ def _ids_of(fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int)
     return ids
 
 
+def _groups_of(
+    fitted: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]] | None:
+    """Labels of groups, and the number of the group of each of the n items of a file, which is mapped; or None."""
+    if _GROUPS not in fitted and _GROUPS not in arrays:
+        return None
+    labels, numbers = fitted.get(_GROUPS), arrays.get(_GROUPS, np.empty(0))
+    are_labels = isinstance(labels, np.ndarray) and labels.ndim == 1 and 0 < len(labels) <= n
+    if isinstance(labels, np.ndarray) and are_labels:
+        are_labels = labels.dtype == np.int64 or (is_text(labels) and all(type(label) is str for label in labels))
+        are_labels = are_labels and bool((labels[1:] > labels[:-1]).all())
+    require(are_labels, _GROUPS, "labels in ascending order", labels)
+    require(numbers.dtype == np.int32 and numbers.shape == (n,), _GROUPS, f"int32 of shape ({n},)", numbers)
+    return labels, numbers  # type: ignore[return-value]
+
+
+def _check_numbers(labels: npt.NDArray[Any], numbers: npt.NDArray[np.int32]) -> None:
+    """Raise ValueError unless each group has items, and each item one of the groups."""
+    are_right = numbers.min() >= 0 and numbers.max() < len(labels)
+    are_right = are_right and np.bincount(numbers, minlength=len(labels)).all()
+    require(bool(are_right), _GROUPS, f"all numbers from 0 to {len(labels) - 1}", numbers)
+
+
 def _check_content(index: Any, digests: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Raise ValueError unless the mapped arrays have their checksums; this reads all of them."""
     if digests != {name: digest(array) for name, array in arrays.items()}:
@@ -281,3 +313,5 @@ def _check_content(index: Any, digests: dict[str, Any], arrays: dict[str, npt.ND
         raise ValueError("`blocks` must have zeros after the last bit of a code.")
     if "ids_" in arrays and len(np.unique(index.ids_)) < len(index.ids_):
         raise ValueError("`ids_` must differ from each other. Got repeated ones.")
+    if "groups_" in arrays:
+        _check_numbers(index._items.groups.labels, arrays["groups_"])

@@ -607,6 +607,23 @@ def test_a_file_without_codes_gives_one_line_and_status_1(content, message, tmp_
     assert error.count("\n") == 1
 
 
+def test_an_index_keeps_the_groups_of_a_file_of_codes(files, digits, tmp_path, capsys):
+    groups = np.arange(len(digits.X)) // 3
+    with np.load(files / "codes.npz") as codes:
+        np.savez(tmp_path / "codes.npz", **codes, groups=groups)
+    assert main(["index", f"{files}/itq", f"{tmp_path}/codes.npz", "--out", f"{tmp_path}/index"]) == 0
+    found = load(tmp_path / "index").kneighbors(digits.X_query[:5], 3)
+    expected = HammingNeighbors(FrozenEstimator(load(files / "itq"))).fit(digits.X, groups=groups)
+    for one, other in zip(found, expected.kneighbors(digits.X_query[:5], 3), strict=True):
+        assert_array_equal(one, other)
+    capsys.readouterr()
+    for arguments in ([f"{tmp_path}/index"], [f"{files}/itq", f"{tmp_path}/codes.npz"]):
+        assert main(["search", *arguments, f"{files}/queries.npy"]) == 2
+        assert "must have no groups" in capsys.readouterr().err
+    assert main(["export", f"{tmp_path}/index", "--to", "ubinary", "--out", f"{tmp_path}/codes.npy"]) == 0
+    assert "codes of 12 bits, without their groups: " in capsys.readouterr().out
+
+
 def test_no_codes_are_not_searched(files, tmp_path, capsys):
     np.savez(tmp_path / "codes.npz", codes=np.empty((0, 2), np.uint8), nbits=12)
     assert main(["search", f"{files}/itq", f"{tmp_path}/codes.npz", f"{files}/queries.npy"]) == 1
