@@ -283,6 +283,14 @@ def random_problem(kind, n_queries=9, n_items=14, nbits=12, seed=0):
     return codes, (targets(n_queries, rng), targets(n_items, rng)), affinity, level
 
 
+def sums_to_groups(distances, groups=None, query_groups=None):
+    """Distances of queries of several rows from groups of columns: sums of those to the nearest member."""
+    rows = np.arange(len(distances)) if query_groups is None else np.asarray(query_groups)
+    columns = np.arange(distances.shape[1]) if groups is None else np.asarray(groups)
+    nearest = np.array([distances[:, columns == group].min(axis=1) for group in sorted(set(columns.tolist()))])
+    return np.array([nearest[:, rows == query].sum(axis=1) for query in sorted(set(rows.tolist()))])
+
+
 def as_dict(H):
     assert (np.diff(H.levels) > 0).all()
     return {(int(q), int(d), float(H.levels[v])): int(H.counts[q, d, v]) for q, d, v in np.argwhere(H.counts)}

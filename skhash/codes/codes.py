@@ -16,6 +16,7 @@ import numpy.typing as npt
 from skhash._ids import checked_groups, checked_ids
 from skhash._validation import as_count, numeric, on_host
 from skhash.codes.blocks import CodeBlocks, words_of
+from skhash.codes.groups import GroupedCodes
 
 N_DIGITS = 16  # of a fingerprint
 _FORM = re.compile(f"[0-9a-f]{{{N_DIGITS}}}")
@@ -306,6 +307,23 @@ class Codes:
         """
         return self._blocks
 
+    def by_group(self) -> GroupedCodes:
+        """The codes in the order of their groups, each its own group if they have none; they are made once.
+
+        Returns
+        -------
+        GroupedCodes
+            The codes as a scan for queries of several vectors reads them.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> codes = Codes.of([[0, 0, 1], [1, 1, 1], [0, 1, 1]], groups=["b", "a", "b"])
+        >>> codes.by_group().labels
+        array(['a', 'b'], dtype=object)
+        """
+        return self._by_group
+
     @cached_property
     def _words(self) -> npt.NDArray[np.uint64]:
         return words_of(self.rows)
@@ -313,6 +331,10 @@ class Codes:
     @cached_property
     def _blocks(self) -> CodeBlocks:
         return CodeBlocks.from_rows(self.rows, self.nbits)
+
+    @cached_property
+    def _by_group(self) -> GroupedCodes:
+        return GroupedCodes(self.blocks(), np.arange(len(self)) if self.groups is None else self.groups)
 
     def check_same(self, other: Self, name: str, other_name: str) -> None:
         """Raise ValueError unless other codes have the same number of bits and may be of the same hasher.

@@ -43,34 +43,42 @@ def lane_bits(n_bytes):
     return 8 if n_bytes <= 31 else 16 if n_bytes < 2**13 else 32
 
 
+def sums_of_lanes(builder, width, block, n_bytes, byte_of_query):
+    """Distances of the items of a block from a query, of which a function of the number of a byte gives 64 of it."""
+    sums, few = ir.VectorType(ir.IntType(width), LANES), ir.VectorType(BYTE, LANES)
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(few, [few]), f"llvm.ctpop.v{LANES}i8")
+
+    def add_bytes(total, first, last):
+        with cgutils.for_range_slice(builder, first, last, WORD(1), WORD) as (byte, _):
+            items = load(builder, few, builder.add(block, builder.mul(byte, WORD(LANES))))
+            differing = builder.xor(items, byte_of_query(byte))
+            builder.store(builder.add(builder.load(total), builder.call(count, [differing])), total)
+
+    total, part = cgutils.alloca_once(builder, sums), cgutils.alloca_once(builder, few)
+    builder.store(sums([0] * LANES), total)
+    if sums == few:
+        add_bytes(total, WORD(0), n_bytes)
+    else:
+        with cgutils.for_range_slice(builder, WORD(0), n_bytes, WORD(31), WORD) as (first, _):
+            last = builder.add(first, WORD(31))
+            builder.store(few([0] * LANES), part)
+            is_last = builder.icmp_signed("<", n_bytes, last)
+            add_bytes(part, first, builder.select(is_last, n_bytes, last))
+            builder.store(builder.add(builder.load(total), builder.zext(builder.load(part), sums)), total)
+    return builder.load(total)
+
+
 def _lanes_up_to(typingctx, width, block, query, n_bytes, bound, distances):
     """Bits of the items of a block up to a bound; their distances are stored if there are any."""
 
     def codegen(context, builder, signature, args):
         _, block, query, n_bytes, bound, distances = args
-        sums, few = ir.VectorType(ir.IntType(width.literal_value), LANES), ir.VectorType(BYTE, LANES)
-        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(few, [few]), f"llvm.ctpop.v{LANES}i8")
 
-        def add_bytes(total, first, last):
-            with cgutils.for_range_slice(builder, first, last, WORD(1), WORD) as (byte, _):
-                items = load(builder, few, builder.add(block, builder.mul(byte, WORD(LANES))))
-                differing = builder.xor(
-                    items, in_all_lanes(builder, load(builder, BYTE, builder.add(query, byte)), LANES)
-                )
-                builder.store(builder.add(builder.load(total), builder.call(count, [differing])), total)
+        def byte_of_query(byte):
+            return in_all_lanes(builder, load(builder, BYTE, builder.add(query, byte)), LANES)
 
-        total = cgutils.alloca_once_value(builder, sums([0] * LANES))
-        if sums == few:
-            add_bytes(total, WORD(0), n_bytes)
-        else:
-            with cgutils.for_range_slice(builder, WORD(0), n_bytes, WORD(31), WORD) as (first, _):
-                part, last = cgutils.alloca_once(builder, few), builder.add(first, WORD(31))
-                builder.store(few([0] * LANES), part)
-                is_last = builder.icmp_signed("<", n_bytes, last)
-                add_bytes(part, first, builder.select(is_last, n_bytes, last))
-                builder.store(builder.add(builder.load(total), builder.zext(builder.load(part), sums)), total)
-        found = builder.load(total)
-        limit = builder.trunc(bound, sums.element)
+        found = sums_of_lanes(builder, width.literal_value, block, n_bytes, byte_of_query)
+        limit = builder.trunc(bound, found.type.element)
         near = mask(builder, [builder.icmp_unsigned("<=", found, in_all_lanes(builder, limit, LANES))])
         with builder.if_then(builder.icmp_unsigned("!=", near, WORD(0)), likely=False):
             store(builder, found, distances)

@@ -1,10 +1,11 @@
-"""Three kinds of queries, each of which searches codes and counts them: one scan with two ends.
+"""Kinds of queries, each of which searches codes and counts them: one scan with two ends.
 
     Bits            number of bits that differ
     Sums            what each bit adds if it is 0 and if it is 1, of which two kinds are in use:
     Weighted        sum of the weights of these bits, quantized to integers once
     Real            -<q, s> for the signs s of a code, with q rounded to 30 bits; with factors of the items, the
                     estimate of the distance of the vectors that it gives
+    SeveralVectors  sums over several queries of these kinds of the distances of the nearest members of groups
 
     nearest         the k nearest items of each query, with ties; or the nearest items of the k nearest groups of items
     within          all items up to a distance
@@ -26,10 +27,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from skhash._ids import numbered
 from skhash._threads import free_threads, run_in_slices
 from skhash.codes.bits import memory_chunks, quantize_weights
 from skhash.codes.blocks import LANES, CodeBlocks, masks_of, read_only
 from skhash.codes.codes import Codes
+from skhash.codes.groups import GroupedCodes
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -49,6 +52,7 @@ SHORT_PAIRS = 2**25  # pairs of a query and an item from which tables of short c
 MERGED_PAIRS = 2**22  # the same where equal codes are merged, and each is read for four queries
 PLANE_QUERIES = 32  # fewest queries of a thread that makes its own planes
 SHORT_QUERIES = 1024  # fewest queries of a thread, which has its own tables
+VECTORS = 256  # of a pass over the groups, which stay in the second-level cache
 
 _SHARES = {"cosine": (1.0, 0.5), "inner": (1.0, 0.0), "euclidean": (2.0, 1.0)}  # of scores, of norms, in an estimate
 _NO_FACTORS = read_only(np.empty((0, 2), np.float32))
@@ -413,6 +417,100 @@ class Shortlisted:
         return _CountShortlisted(self, database, pairs)
 
 
+class SeveralVectors:
+    """Queries of several vectors each, of any kind, and their distances from groups of items.
+
+        d(Q, G) = sum over the vectors q of Q of  the least d(q, x) over the members x of G
+
+    For one vector this is the distance of the nearest member. For several it is MaxSim, the similarity of late
+    interaction, as a distance. A second stage orders the first groups, and leaves the others after them in the order of
+    the first stage. It may be of queries that have no codes.
+    """
+
+    def __init__(
+        self,
+        vectors: Queries,
+        bounds: npt.NDArray[np.int64],
+        last: Any = None,
+        n_first: int | None = None,
+        own: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        self.vectors = vectors
+        self.bounds = bounds  # the first vector of each query, and the number of all
+        self.last, self.n_first = last, n_first  # the second stage, and how many groups it orders; None is all
+        self.own = own  # the group of each query that its ranking leaves out; None is none
+        self.n_queries = len(bounds) - 1
+
+    @classmethod
+    def of(cls, vectors: Queries, labels: npt.NDArray[Any] | None, last: Any = None, **given: Any) -> "SeveralVectors":
+        """Queries in the order of the distinct labels of their vectors; without labels each vector is a query."""
+        if labels is None:
+            return cls(vectors, np.arange(vectors.n_queries + 1), last, **given)
+        _, query = numbered(labels)
+        order: Any = slice(None)
+        if (query[1:] < query[:-1]).any():
+            order = np.argsort(query, kind="stable")
+        bounds = np.append(0, np.cumsum(np.bincount(query)))
+        return cls(vectors[order], bounds, None if last is None else last[order], **given)
+
+    def __getitem__(self, part: slice) -> "SeveralVectors":
+        bounds = self.bounds[part.start : part.stop + 1]
+        of_part = slice(bounds[0], bounds[-1])
+        last = None if self.last is None else self.last[of_part]
+        own = None if self.own is None else self.own[part]
+        return SeveralVectors(self.vectors[of_part], bounds - bounds[0], last, self.n_first, own)
+
+    def bytes_per_query(self, database: GroupedCodes) -> int:
+        """Bytes of memory of a scan for one query, with what is made of it."""
+        return (64 + 16 * int(np.diff(self.bounds).max())) * database.n_groups
+
+    def to_groups(self, database: GroupedCodes) -> npt.NDArray[np.float64]:
+        """Real distances from all groups, of shape (n_queries, n_groups): the scan."""
+        found = _sums_to_groups(self.vectors, self.bounds, database).astype(np.float64, copy=False)
+        if self.own is not None:
+            found[np.arange(self.n_queries), self.own] = np.inf
+        if self.last is None:
+            return found
+        n_first = database.n_groups if self.n_first is None else self.n_first
+        distances = np.empty(found.shape)
+        for query, by_first in enumerate(found):
+            shortlist = np.sort(np.argsort(by_first, kind="stable")[:n_first])
+            first, stop = self.bounds[query : query + 2]
+            by_last = _sums_to_groups(self.last[first:stop], np.array([0, stop - first]), database.take(shortlist))
+            # the others come after any distance of the second stage
+            distances[query] = (2.0 + by_first - by_first.min()) * np.abs(by_last).max().clip(1)
+            distances[query, shortlist] = by_last
+        return distances
+
+    def nearest(self, database: GroupedCodes, k: int) -> Neighbors:
+        """The k nearest groups of every query, with ties; their indices are numbers of groups."""
+        shape = self.n_queries, k
+        found = Neighbors(np.empty(shape), np.empty(shape, np.int64), np.empty(self.n_queries, np.int64))
+        for chunk in memory_chunks(self.n_queries, self.bytes_per_query(database)):
+            for query, distances in enumerate(self[chunk].to_groups(database), chunk.start):
+                last = np.partition(distances, k - 1)[k - 1]
+                near = np.flatnonzero(distances <= last)
+                order = np.argsort(distances[near], kind="stable")[:k]
+                found.distances[query], found.indices[query] = distances[near[order]], near[order]
+                found.n_ties[query] = np.count_nonzero(distances[near] == last)
+        return found
+
+    def within(
+        self, database: GroupedCodes, radius: float
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]]]:
+        """Distances and numbers of all groups up to a real distance, ascending by number."""
+        distances, groups = [], []
+        for chunk in memory_chunks(self.n_queries, self.bytes_per_query(database)):
+            for row in self[chunk].to_groups(database):
+                groups.append(np.flatnonzero(row <= radius))
+                distances.append(row[groups[-1]])
+        return distances, groups
+
+    def count(self, database: GroupedCodes, pairs: PairLevels, n_distances: int | None = None) -> Count:
+        """Counts of the queries, dense ones of so many distances if they are of bits and of one vector, or ragged."""
+        return _CountGroups(self, database, pairs, n_distances)
+
+
 # --- searches
 
 
@@ -538,6 +636,49 @@ def _merge_with_ties(shards: list[Neighbors], k: int) -> Neighbors:
         listed = (shard.distances == distances[:, -1:]).sum(axis=1)
         n_ties += np.where(shard.distances[:, -1] == distances[:, -1], shard.n_ties, listed)
     return Neighbors(distances, places, n_ties)
+
+
+def _sums_to_groups(vectors: Any, bounds: npt.NDArray[np.int64], database: GroupedCodes) -> npt.NDArray[Any]:
+    """Sums over the vectors of each query of the real distances of the nearest members."""
+    if isinstance(vectors, Bits):
+        return _sums_of_bits(vectors, bounds, database)
+    n_vectors, starts = int(bounds[-1]), database.bounds[:-1]
+    found: list[Any] = [None] * n_vectors
+
+    def measure(part: slice) -> None:
+        for vector in range(part.start, part.stop):  # one at a time, since it has a distance for each item
+            distances = vectors[vector : vector + 1].to_items(database.items, database.places[None])[0]
+            found[vector] = np.minimum.reduceat(distances[database.order], starts)
+
+    run_in_slices(measure, n_vectors)
+    nearest, units = np.array(found), np.broadcast_to(vectors.units, (n_vectors, 1))
+    if (units == units[0]).all():
+        return np.asarray(np.add.reduceat(nearest, bounds[:-1]) * units[0])  # of integers, if they are
+    return np.asarray(np.add.reduceat(nearest * units, bounds[:-1]))
+
+
+def _sums_of_bits(vectors: Bits, bounds: npt.NDArray[np.int64], database: GroupedCodes) -> npt.NDArray[np.int64]:
+    """The same for bits, by compiled code."""
+    from skhash.codes.hamming_kernels import lane_bits
+    from skhash.codes.maxsim_kernels import sums_to_groups
+
+    blocks, by_size, batches, first_blocks = database.batches
+    n_queries, rows = len(bounds) - 1, vectors.codes.rows
+    found = np.empty((n_queries, database.n_groups), np.int64)
+    scan = sums_to_groups(lane_bits(rows.shape[1]))
+    first = 0
+    while first < n_queries:
+        stop = max(first + 1, int(np.searchsorted(bounds, bounds[first] + VECTORS, side="right")) - 1)
+        lanes = np.repeat(rows[bounds[first] : bounds[stop], :, None], LANES, axis=2)
+        given = lanes, bounds[first : stop + 1] - bounds[first], blocks, by_size
+        results, n_shards = found[first:stop], max(1, blocks.nbytes * len(lanes) // MIN_SHARD)
+
+        def sum_up(part: slice, given: Any = given, results: Any = results) -> None:
+            scan(*given, batches[part], first_blocks[part], results)
+
+        run_in_slices(sum_up, len(batches), min_size=-(-len(batches) // n_shards))
+        first = stop
+    return found
 
 
 # --- counts
@@ -771,6 +912,27 @@ class _CountShortlisted(_CountSums):
         distances = rest * np.abs(first).max(axis=1, keepdims=True).clip(1)
         np.put_along_axis(distances, shortlist, first.astype(float), axis=1)
         return np.asarray(distances)
+
+
+class _CountGroups:
+    """Histograms of queries by distances from groups: dense ones of bits, if each query is one vector, or ragged."""
+
+    def __init__(
+        self, queries: SeveralVectors, database: GroupedCodes, pairs: PairLevels, n_distances: int | None
+    ) -> None:
+        self.queries, self.database, self.pairs = queries, database, pairs
+        self.n_distances = n_distances  # of a dense histogram
+        self.bytes_per_query = queries.bytes_per_query(database)
+
+    def __call__(self, chunk: slice) -> tuple[Any, ...]:
+        """Arrays of the relevance histogram of a slice of queries."""
+        distances = self.queries[chunk].to_groups(self.database)
+        counts, levels, of_ties, indptr = count_distances(distances, chunk, self.pairs)
+        if self.n_distances is None:
+            return counts, levels, of_ties, indptr
+        dense = np.zeros((len(distances), self.n_distances, len(levels)), np.int64)
+        dense[np.repeat(np.arange(len(distances)), np.diff(indptr)), of_ties.astype(np.int64)] = counts
+        return dense, levels
 
 
 def count_distances(distances: npt.NDArray[Any], queries: slice, pairs: PairLevels) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ once, and queries are taken in chunks, so that memory stays bounded for a databa
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import arrays_from_bytes, arrays_to_bytes
+from skhash._ids import checked_groups, numbered
 from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
 from skhash.codes.bits import memory_chunks
 from skhash.codes.codes import Codes
-from skhash.codes.queries import Bits, Queries, Real, Shortlisted, count_distances
+from skhash.codes.queries import Bits, Count, Queries, Real, SeveralVectors, Shortlisted, count_distances
 
 if TYPE_CHECKING:
     import torch
@@ -332,11 +333,12 @@ class Ranking:
     Parameters
     ----------
     query_codes : Codes, or array-like of shape (n_queries, nbits)
-        Codes or bits of the queries.
+        Codes or bits of the queries. Rows of one group of Codes are one query.
     database_codes : Codes, or array-like of shape (n_items, nbits)
-        Codes or bits of the database.
+        Codes or bits of the database. Rows of one group of Codes are one item.
     relevance : Relevance
-        Of the items of the database to the queries, see :meth:`skhash.affinity.Relevance.between`.
+        Of the items of the database to the queries, see :meth:`skhash.affinity.Relevance.between`. With groups it is
+        that of the distinct groups, ascending.
     bit_weights : array-like of shape (nbits,), default=None
         Weights of the Hamming distance; None counts bits.
     exclude_self : bool, default=False
@@ -396,15 +398,33 @@ class Ranking:
         queries, database = self.query_codes, self.database_codes
         device = self._checked_device(weighted)
         queries.check_same(database, "query_codes", "database_codes")
-        pairs = _Levels(len(queries), len(database), self.relevance, self.exclude_self)
-        if device is None:
-            count = self._queries(weighted).count(database, pairs)
+        if queries.groups is not None or database.groups is not None:
+            n_queries, count = self._count_groups(weighted)
         else:
-            from skhash.codes.torch_search import DeviceCounts
+            n_queries, pairs = len(queries), _Levels(len(queries), len(database), self.relevance, self.exclude_self)
+            if device is None:
+                count = self._queries(weighted).count(database, pairs)
+            else:
+                from skhash.codes.torch_search import DeviceCounts
 
-            count = DeviceCounts(queries, database, device, pairs)
-        for chunk in memory_chunks(len(queries), count.bytes_per_query):
+                count = DeviceCounts(queries, database, device, pairs)
+        for chunk in memory_chunks(n_queries, count.bytes_per_query):
             yield RelevanceHistogram(*count(chunk))
+
+    def _count_groups(self, weighted: bool) -> tuple[int, Count]:
+        """Number of queries, and their counts by distances from groups."""
+        labels, database = self.query_codes.groups, self.database_codes.by_group()
+        n_queries = len(self.query_codes) if labels is None else len(numbered(labels)[0])
+        pairs = _Levels(n_queries, database.n_groups, self.relevance, self.exclude_self)
+        given: dict[str, Any] = {"own": np.arange(n_queries) if self.exclude_self else None}
+        vectors: Any = self._queries(weighted)
+        if isinstance(vectors, Shortlisted):
+            vectors, given["last"], given["n_first"] = vectors.by_code, vectors.real, vectors.n_first
+        is_dense = labels is None and isinstance(vectors, Bits) and "last" not in given
+        count = SeveralVectors.of(vectors, labels, **given).count(
+            database, pairs, self.query_codes.nbits + 1 if is_dense else None
+        )
+        return n_queries, count
 
     def _queries(self, weighted: bool) -> Queries | Shortlisted:
         """Queries of the kind that ranks the items."""
@@ -426,6 +446,10 @@ class Ranking:
         """Device of torch that counts, or None; ValueError unless Hamming distances are counted."""
         if self.device is None:
             return None
+        if self.query_codes.groups is not None or self.database_codes.groups is not None:
+            raise ValueError(
+                f"`device` must be None with groups, which compiled code counts. Got {self.device!r} instead."
+            )
         if weighted and self.has_weights:
             name = "bit_weights" if self.query_activations is None else "query_activations"
             raise ValueError(
@@ -446,9 +470,15 @@ def relevance_histogram(
     bit_weights: npt.ArrayLike | None = None,
     exclude_self: bool = False,
     nbits: int | None = None,
+    groups: npt.ArrayLike | None = None,
+    query_groups: npt.ArrayLike | None = None,
     device: "str | torch.device | None" = None,
 ) -> RelevanceHistogram:
     """Numbers of database items of each query by Hamming distance and affinity level.
+
+    With `groups` an item is a group of rows, such as the passages of a document, and its distance is that of its
+    nearest row. With `query_groups` a query is a group of rows, such as the tokens of a question, and the distance is
+    the sum over its rows: MaxSim, as a distance.
 
     Parameters
     ----------
@@ -457,9 +487,10 @@ def relevance_histogram(
     database_codes : Codes, or array-like of shape (n_items, nbits) or (n_items, ceil(nbits / 8))
         The same for the database.
     query_y : array-like of shape (n_queries, ...)
-        Targets of the queries, of the kind that the affinity compares.
+        Targets of the queries, of the kind that the affinity compares. With `query_groups` one for each distinct
+        group, in ascending order, as ``np.unique(query_groups)`` has them.
     database_y : array-like of shape (n_items, ...), default=None
-        Targets of the database; if None, `query_y`.
+        Targets of the database; if None, `query_y`. With `groups` one for each distinct group, in ascending order.
     affinity : "auto" or callable, default="auto"
         Which items are relevant, see :mod:`skhash.affinity`. A DistanceAffinity must be
         fitted on the training samples, so that shards share its thresholds.
@@ -469,14 +500,19 @@ def relevance_histogram(
         Leave item i out of the ranking of query i, if the queries are the database.
     nbits : int, default=None
         Number of bits of packed codes; None means that the codes are bits.
+    groups : array-like of shape (n_items,), ints or text, default=None
+        Which rows of the database are one item: those with equal labels. None takes those of Codes, or each row is an
+        item.
+    query_groups : array-like of shape (n_queries,), ints or text, default=None
+        Which rows of the queries are one query, in the same way.
     device : str or torch.device, default=None
         Where torch counts: "cuda", "cuda:1", or "cpu"; "auto" is a GPU if there is one. The counts are the same. None,
-        and "auto" without a GPU, count by compiled code. Not for `bit_weights`.
+        and "auto" without a GPU, count by compiled code. Not for `bit_weights` and groups.
 
     Returns
     -------
     RelevanceHistogram
-        Dense for plain distances, ragged for weighted ones.
+        Dense for plain distances, ragged for weighted ones and for sums over the rows of a query.
 
     Raises
     ------
@@ -489,10 +525,26 @@ def relevance_histogram(
     >>> codes, y = [[0, 0], [0, 1], [1, 1]], ["cat", "cat", "dog"]
     >>> relevance_histogram(codes, codes, y, exclude_self=True).counts.tolist()
     [[[0, 0], [0, 1], [1, 0]], [[0, 0], [1, 1], [0, 0]], [[0, 0], [1, 0], [1, 0]]]
+
+    Two documents of two passages each, and a query of two vectors:
+
+    >>> H = relevance_histogram(
+    ...     [[0, 0], [0, 1]],
+    ...     [[0, 0], [0, 1], [1, 1], [1, 0]],
+    ...     ["cat"],
+    ...     ["cat", "dog"],
+    ...     groups=[0, 0, 1, 1],
+    ...     query_groups=[0, 0],
+    ... )
+    >>> H.distances.tolist(), H.counts.tolist()
+    ([0.0, 2.0], [[0, 1], [1, 0]])
     """
+    queries = Codes.of(query_codes, nbits, name="query_codes")
+    if query_groups is not None:
+        queries = replace(queries, groups=checked_groups(query_groups, len(queries), "query_groups"))
     ranking = Ranking(
-        Codes.of(query_codes, nbits, name="query_codes"),
-        Codes.of(database_codes, nbits, name="database_codes"),
+        queries,
+        Codes.of(database_codes, nbits, groups=groups, name="database_codes"),
         Relevance.between(query_y, query_y if database_y is None else database_y, affinity),
         bit_weights,
         exclude_self,
@@ -601,7 +653,9 @@ class _Levels:
         given = ("query_y", n_targets[0], n_queries, "queries"), ("database_y", n_targets[1], n_items, "database items")
         for name, n_given, n, samples in given:
             if n_given != n:
-                raise ValueError(f"`{name}` must have one target per sample. Got {n_given} targets for {n} {samples}.")
+                raise ValueError(
+                    f"`{name}` must have one target per sample, or per group. Got {n_given} targets for {n} {samples}."
+                )
         self.exclude_self = exclude_self
         self.distinct, self.query_group, self.database_group = relevance.distinct()
         self.n_groups = self.distinct.shape[1]
