@@ -4,11 +4,15 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import sklearn
+from scipy import sparse
+from sklearn.utils import _safe_indexing
 
+from skhash._ids import checked_groups
 from skhash._names import check_columns
 from skhash._validation import as_count_or_none, check_option, is_dataset
 from skhash.affinity import ClassAffinity, NeighborAffinity, Relevance
@@ -40,10 +44,10 @@ class RetrievalScorer:
         A name returns a float. A list of names returns a dict of floats, from one encoding
         and one histogram: ``"ap"``, ``"ndcg@10"`` or ``"ndcg_at_10"``, ``"ap_worst"``, ...
         see :meth:`skhash.metrics.Metric.parse`. The keys have the cutoff: ``"ndcg_at_10"``.
-    database : "fit", "fold" or tuple (X, y), default="fit"
+    database : "fit", "fold" or tuple (X, y) or (X, y, groups), default="fit"
         Database that is ranked for the scored samples: the training samples of the hasher,
-        the other scored samples, or given samples, encoded by the scored estimator. Dask collections
-        stay where they are: see :mod:`skhash.dask`.
+        the other scored samples, or given samples, encoded by the scored estimator. Samples of one group are one item,
+        as in :func:`relevance_histogram`. Dask collections stay where they are: see :mod:`skhash.dask`.
     affinity : "auto" or callable, default="auto"
         Which samples are relevant; "auto" is the fitted affinity of the hasher.
     k : int, default=None
@@ -64,6 +68,11 @@ class RetrievalScorer:
 
     Notes
     -----
+    Queries of several samples need ``groups`` in a call. In cross-validation scikit-learn routes them, as it does for
+    a splitter: ``cross_validate(..., scoring=scorer.set_score_request(groups=True), params={"groups": groups})``, with
+    ``enable_metadata_routing=True``. With ``database="fold"`` a group is one query and one item. There is still a
+    target for each sample, and that of all samples of a group must be the same.
+
     ``"neighbor_recall_at_10"`` compares with the nearest items in the space of the original vectors,
     which are the targets: pass them as y (``cross_val_score(hasher, X, X, scoring=...)``), or as
     ``database=(X_items, X_items)`` with ``y=X``. The attribute `metric` of the hasher decides which items are
@@ -123,10 +132,13 @@ class RetrievalScorer:
             raise ValueError("`metric` must have at least one name. Got an empty list instead.")
         if k is not None and all(parsed.k is None for parsed in self._metrics):
             raise ValueError(f"`k` must be None for metrics without a cutoff rank, metric={metric!r}. Got {k} instead.")
-        is_pair = isinstance(database, tuple) and len(database) == 2
-        if not (is_pair or (isinstance(database, str) and database in ("fit", "fold"))):
+        self._request: bool | str | None = None  # of groups
+        is_given = isinstance(database, tuple) and len(database) in (2, 3)
+        if not (is_given or (isinstance(database, str) and database in ("fit", "fold"))):
             given = repr(database) if isinstance(database, str) else f"a {type(database).__name__}"
-            raise ValueError(f"`database` must be 'fit', 'fold' or a tuple (X, y). Got {given} instead.")
+            raise ValueError(
+                f"`database` must be 'fit', 'fold' or a tuple (X, y) or (X, y, groups). Got {given} instead."
+            )
 
     def _check_neighbors(self) -> None:
         """Raise ValueError unless the options for neighbors and real queries fit together."""
@@ -141,12 +153,13 @@ class RetrievalScorer:
             )
 
     def __repr__(self) -> str:
-        database = repr(self.database) if isinstance(self.database, str) else "(X, y)"
+        given = "(X, y)" if len(self.database) == 2 else "(X, y, groups)"
+        database = repr(self.database) if isinstance(self.database, str) else given
         options = f"affinity={self.affinity!r}, k={self.k!r}, empty={self.empty!r}, weighted={self.weighted!r}"
         options += f", query={self.query!r}, candidates={self.candidates!r}" if self.query == "real" else ""
         return f"RetrievalScorer({self.metric!r}, database={database}, {options})"
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None) -> Any:
+    def __call__(self, estimator: Any, X: Any, y: Any = None, *, groups: Any = None) -> Any:
         """Score of an estimator with the samples of `X` as queries.
 
         Parameters
@@ -158,6 +171,8 @@ class RetrievalScorer:
         y : array-like of shape (n_samples, ...), default=None
             Their targets; if None, those of a torch Dataset, or the samples as the hasher receives
             them, for an affinity that compares samples.
+        groups : array-like of shape (n_samples,), ints or text, default=None
+            Which samples are one query of several vectors: those with equal labels. They must have equal targets.
 
         Returns
         -------
@@ -185,7 +200,7 @@ class RetrievalScorer:
         """
         empty: str = self.empty or "skip"
         of_queries: dict[str, npt.NDArray[np.float64]] = {}
-        for k, ranking in self._rankings(estimator, X, y).items():
+        for k, ranking in self._rankings(estimator, X, y, groups).items():
             metrics = [metric for metric, n in zip(self._metrics, self._n_neighbors, strict=True) if n == k]
             of_queries |= values_of_queries(ranking, metrics, empty)
         of_relevant = [of_queries[metric.name] for metric in self._metrics if metric._required == NO_RELEVANT_ITEM]
@@ -196,7 +211,7 @@ class RetrievalScorer:
             return values[self._metrics[0].name]
         return _Scores(values, {name: metric.name for name, metric in zip(self.metric, self._metrics, strict=True)})
 
-    def ranking(self, estimator: Any, X: Any, y: Any = None) -> Ranking:
+    def ranking(self, estimator: Any, X: Any, y: Any = None, *, groups: Any = None) -> Ranking:
         """Ranking of the database for the samples of `X` as queries.
 
         Parameters
@@ -207,6 +222,8 @@ class RetrievalScorer:
             Queries.
         y : array-like of shape (n_samples, ...), default=None
             Their targets, as in a call of the scorer.
+        groups : array-like of shape (n_samples,), ints or text, default=None
+            Which samples are one query, as in a call of the scorer.
 
         Returns
         -------
@@ -224,9 +241,9 @@ class RetrievalScorer:
         >>> evaluate_ranking(scorer.ranking(hasher, X, y), ["ap"])["ap"] == scorer(hasher, X, y)
         True
         """
-        return next(iter(self._rankings(estimator, X, y).values()))
+        return next(iter(self._rankings(estimator, X, y, groups).values()))
 
-    def _rankings(self, estimator: Any, X: Any, y: Any) -> dict[int | None, Ranking]:
+    def _rankings(self, estimator: Any, X: Any, y: Any, groups: Any) -> dict[int | None, Ranking]:
         """Rankings by the numbers of true neighbors of the metrics, each of which defines other relevant items."""
         hasher = find_hasher(estimator)
         if not hasattr(estimator, "transform"):
@@ -236,17 +253,18 @@ class RetrievalScorer:
         # real queries may need what the hasher stores beside the codes of items
         of_items = items_of if self.query == "real" else codes_of
         queries = (of_items if self.database == "fold" else codes_of)(estimator, X)
-        query_y = self._targets(estimator, hasher, X, y)
+        queries, query_y = _by_group(queries, self._targets(estimator, hasher, X, y), groups, "`groups`")
         if isinstance(self.database, tuple):
-            database_X, database_y = self.database
+            database_X, database_y, database_groups = *self.database, *[None] * (3 - len(self.database))
             if is_dask(database_X):
                 return {self._n_neighbors[0]: self._sharded(estimator, queries, query_y)}
             database = of_items(estimator, database_X)
             database_y = self._targets(estimator, hasher, database_X, database_y)
+            database, database_y = _by_group(database, database_y, database_groups, "The groups of `database`")
         elif self.database == "fold":
-            if len(queries) < 2:
+            if len(queries) < 2 or (queries.groups is not None and len(np.unique(queries.groups)) < 2):
                 raise ValueError(
-                    '`X` must have at least 2 samples with database="fold", which ranks the others for each. Got 1 '
+                    '`X` must have at least 2 queries with database="fold", which ranks the others for each. Got 1 '
                     'instead. Take fewer folds, or database="fit".'
                 )
             database, database_y = queries, query_y
@@ -280,6 +298,8 @@ class RetrievalScorer:
 
     def _sharded(self, estimator: Any, queries: Codes, query_y: Any) -> Ranking:
         """Ranking of a dask database, whose targets are in blocks."""
+        if len(self.database) == 3:
+            raise ValueError("`database` must be (X, y) with dask, whose blocks may divide a group. Got groups, too.")
         if self.query == "real":
             raise ValueError("`query` must be 'code' with a dask database, whose shards add. Got 'real' instead.")
         hasher = find_hasher(estimator)
@@ -332,11 +352,48 @@ class RetrievalScorer:
     def _accept_sample_weight(self) -> bool:
         return False
 
+    def set_score_request(self, *, groups: bool | str | None) -> Self:
+        """Request `groups` of scikit-learn's functions and searches that call the scorer.
+
+        Parameters
+        ----------
+        groups : bool, str or None
+            True requests them, False does not, and a str requests metadata of that name in their place. None, as at
+            first, asks nothing: `groups` go to the splitter alone.
+
+        Returns
+        -------
+        RetrievalScorer
+            The scorer itself.
+
+        Raises
+        ------
+        RuntimeError
+            If ``sklearn.set_config(enable_metadata_routing=True)`` was not called.
+
+        Examples
+        --------
+        >>> import sklearn
+        >>> from skhash.metrics import RetrievalScorer
+        >>> with sklearn.config_context(enable_metadata_routing=True):
+        ...     scorer = RetrievalScorer("ap", "fold").set_score_request(groups=True)
+        """
+        if not sklearn.get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "Metadata is routed only after sklearn.set_config(enable_metadata_routing=True). A direct call of the "
+                "scorer takes `groups` without it."
+            )
+        self._request = groups
+        return self
+
     def get_metadata_routing(self) -> Any:
-        """Request of no metadata, in scikit-learn's routing protocol."""
+        """Request of `groups`, if it was set, in scikit-learn's routing protocol."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
-        return MetadataRequest(owner=self)
+        request = MetadataRequest(owner=self)
+        if self._request is not None:
+            request.score.add_request(param="groups", alias=self._request)
+        return request
 
 
 class _Scores(dict[str, float]):
@@ -358,6 +415,20 @@ class _Scores(dict[str, float]):
     def _message(self, name: Any) -> str:
         keys = repr(self.keys_of_names[name]) if name in self.keys_of_names else f"one of {', '.join(self)}"
         return f"`refit`, or a key, must be {keys}. Got {name!r} instead."
+
+
+def _by_group(codes: Codes, y: Any, groups: Any, name: str) -> tuple[Codes, Any]:
+    """Codes with groups, and the target of each distinct group, ascending."""
+    if groups is None:
+        return codes, y
+    labels = checked_groups(groups, len(codes), "groups")
+    _, first, group = np.unique(labels, return_index=True, return_inverse=True)
+    targets = sparse.csr_array(y) if sparse.issparse(y) else np.asarray(y)
+    if targets.shape[:1] != (len(codes),):
+        raise ValueError(f"`y` must have one target per sample, {len(codes)}. Got shape {targets.shape} instead.")
+    if (targets[first[group]] != targets).sum():
+        raise ValueError(f"{name} must be of samples with equal targets. Got a group whose samples have others.")
+    return replace(codes, groups=labels), _safe_indexing(y, first)
 
 
 def _check_classes(ranking: Ranking, is_empty: npt.NDArray[np.bool_]) -> None:

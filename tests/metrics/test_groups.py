@@ -8,11 +8,24 @@ import pytest
 import sklearn
 from _oracles import assert_same_histogram, sums_to_groups
 from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skhash import ITQHasher
 from skhash.affinity import Relevance
 from skhash.codes import Codes, hamming_distances
 from skhash.codes.bits import quantize_weights
-from skhash.metrics import Ranking, histogram_from_distances, precision, precision_recall_curve, relevance_histogram
+from skhash.metrics import (
+    Ranking,
+    RetrievalScorer,
+    average_precision,
+    histogram_from_distances,
+    precision,
+    precision_recall_curve,
+    relevance_histogram,
+)
 
 KINDS = {
     "any": lambda n, rng: rng.integers(0, max(1, n // 3), n),
@@ -187,3 +200,90 @@ def test_bad_groups_are_named(changes, message):
     given = {"query_y": [0, 1], "database_y": [0, 1], "groups": [5, 5, 2, 2], "query_groups": ["b", "a", "b"]}
     with pytest.raises(ValueError, match=message):
         relevance_histogram(np.eye(3, 4, dtype=int), np.eye(4, dtype=int), **given | changes)
+
+
+# --- scorers
+
+
+@pytest.fixture(scope="module")
+def documents(digits):
+    """Digits of which three to five of one class are a document: samples, groups, and the target of each sample."""
+    rng, order = np.random.default_rng(0), np.argsort(digits.y, kind="stable")
+    groups = np.cumsum(rng.random(len(order)) < 0.25)
+    groups = 20 * groups + digits.y[order]  # none has two classes
+    places = rng.permutation(len(order))
+    return digits.X[order][places], groups[places], digits.y[order][places]
+
+
+def test_a_scorer_takes_queries_and_items_of_several_samples(documents, itq):
+    X, groups, y = documents
+    is_query = np.isin(groups, np.unique(groups)[::3])
+    queries, items = X[is_query], X[~is_query]
+    database = items, y[~is_query], groups[~is_query]
+    firsts = [np.unique(groups[chosen], return_index=True)[1] for chosen in (is_query, ~is_query)]
+    of_groups = y[is_query][firsts[0]], y[~is_query][firsts[1]]
+    given = {"groups": groups[~is_query], "query_groups": groups[is_query]}
+    H = relevance_histogram(itq.transform(queries), itq.transform(items), *of_groups, **given)
+    scorer = RetrievalScorer(["ap", "precision_radius_2"], database)
+    scores = scorer(itq, queries, y[is_query], groups=groups[is_query])
+    assert scores == {"ap": average_precision(H), "precision_radius_2": precision(H, radius=2)}
+    assert repr(scorer).startswith("RetrievalScorer(['ap', 'precision_radius_2'], database=(X, y, groups), ")
+    (same,) = scorer.ranking(itq, queries, y[is_query], groups=groups[is_query]).histograms()
+    assert_same_histogram(same, H)
+    labels = [sparse.csr_array(np.eye(10, dtype=int)[part]) for part in (y[is_query], y[~is_query])]
+    multilabel = RetrievalScorer("ap", (items, labels[1], groups[~is_query]))
+    assert multilabel(itq, queries, labels[0], groups=groups[is_query]) == scores["ap"]
+    real = RetrievalScorer("ap", database, query="real")(itq, queries, y[is_query], groups=groups[is_query])
+    sums = sums_to_groups(-itq.project_queries(queries) @ (2.0 * itq.transform(items) - 1).T, *given.values())
+    assert real == pytest.approx(average_precision(histogram_from_distances(sums, *of_groups)), abs=1e-6)
+
+
+def test_cross_validation_routes_groups(documents):
+    X, groups, y = documents
+    model, folds = make_pipeline(StandardScaler(), ITQHasher(16, random_state=0)), GroupKFold(3)
+    alone = cross_val_score(model, X, y, groups=groups, cv=folds, scoring=RetrievalScorer("ap", "fold"))
+    expected = []
+    for train, test in folds.split(X, y, groups):
+        bits = model.fit(X[train], y[train]).transform(X[test])
+        _, first = np.unique(groups[test], return_index=True)
+        H = relevance_histogram(
+            bits, bits, y[test][first], exclude_self=True, groups=groups[test], query_groups=groups[test]
+        )
+        expected.append(average_precision(H))
+    with sklearn.config_context(enable_metadata_routing=True):
+        given = {"cv": folds, "params": {"groups": groups}}
+        unasked = cross_val_score(model, X, y, scoring=RetrievalScorer("ap", "fold"), **given)
+        assert_array_equal(unasked, alone)
+        scorer = RetrievalScorer("ap", "fold").set_score_request(groups=True)
+        assert_array_equal(cross_val_score(model, X, y, scoring=scorer, **given), expected)
+        search = GridSearchCV(model, {"itqhasher__nbits": [16]}, scoring=scorer, cv=folds).fit(X, y, groups=groups)
+        assert search.best_score_ == np.mean(expected)
+        other = RetrievalScorer("ap", "fold").set_score_request(groups="documents")
+        given["params"] |= {"documents": groups}
+        assert_array_equal(cross_val_score(model, X, y, scoring=other, **given), expected)
+    with pytest.raises(RuntimeError, match="Metadata is routed only after"):
+        RetrievalScorer("ap").set_score_request(groups=True)
+
+
+def test_bad_groups_of_a_scorer_are_named(documents, itq):
+    X, groups, y = documents
+    with pytest.raises(ValueError, match="`groups` must be of samples with equal targets"):
+        RetrievalScorer("ap", "fold")(itq, X, np.arange(len(X)), groups=groups)
+    with pytest.raises(ValueError, match="The groups of `database` must be of samples with equal targets"):
+        RetrievalScorer("ap", (X, y, np.zeros(len(X), int)))(itq, X, y)
+    with pytest.raises(ValueError, match=r"`groups` must be ints of shape \(500,\), or text. Got shape \(3,\)"):
+        RetrievalScorer("ap", "fold")(itq, X, y, groups=[0, 1, 2])
+    with pytest.raises(ValueError, match='`X` must have at least 2 queries with database="fold"'):
+        RetrievalScorer("ap", "fold")(itq, X[:3], [0, 0, 0], groups=[1, 1, 1])
+    with pytest.raises(ValueError, match=r"`y` must have one target per sample, 500. Got shape \(3,\) instead"):
+        RetrievalScorer("ap", "fold")(itq, X, [0, 1, 2], groups=groups)
+
+
+def test_queries_of_several_samples_rank_a_dask_database(documents, itq):
+    da = pytest.importorskip("dask.array")
+    X, groups, y = documents
+    lazy = da.from_array(X, chunks=(200, -1)), da.from_array(y, chunks=200)
+    expected = RetrievalScorer("ap", (X, y))(itq, X, y, groups=groups)
+    assert RetrievalScorer("ap", lazy)(itq, X, y, groups=groups) == expected
+    with pytest.raises(ValueError, match=r"`database` must be \(X, y\) with dask, whose blocks may divide a group"):
+        RetrievalScorer("ap", (*lazy, groups))(itq, X, y, groups=groups)

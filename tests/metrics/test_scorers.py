@@ -119,7 +119,7 @@ def test_database_may_be_of_fit_or_of_the_fold_or_given(itq, digits):
 
 
 def test_a_fold_of_one_sample_is_named(itq, digits):
-    with pytest.raises(ValueError, match=r'`X` must have at least 2 samples with database="fold".* Got 1 instead'):
+    with pytest.raises(ValueError, match=r'`X` must have at least 2 queries with database="fold".* Got 1 instead'):
         RetrievalScorer(database="fold")(itq, digits.X_query[:1], digits.y_query[:1])
 
 
@@ -377,8 +377,11 @@ def test_training_fold_of_a_single_class_gives_a_warning(digits):
         ({"metric": "precision"}, "precision_at_100, precision_radius_2, or the parameter k"),
         ({"metric": "ap_radius_2"}, "`metric` .* Got 'ap_radius_2': ap has no radius"),
         ({"metric": "roc_auc_at_5"}, "`metric` .* Got 'roc_auc_at_5': roc_auc has no k"),
-        ({"database": "train"}, r"`database` must be 'fit', 'fold' or a tuple \(X, y\). Got 'train'"),
-        ({"database": [1, 2]}, r"`database` must be 'fit', 'fold' or a tuple \(X, y\). Got a list"),
+        (
+            {"database": "train"},
+            r"`database` must be .* a tuple \(X, y\) or \(X, y, groups\). Got 'train'",
+        ),
+        ({"database": [1, 2]}, r"`database` must be 'fit', 'fold' or a tuple .* Got a list"),
         ({"empty": "ignore"}, "`empty` must be one of 'skip', 'zero', 'one', 'nan', None. Got 'ignore'"),
         ({"k": 0}, "`k` must be None or an int >= 1. Got 0"),
         (
