@@ -25,7 +25,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skhash._compat import HasMethods, Interval, StrOptions, fit_context, n_samples
-from skhash._ids import is_text
+from skhash._ids import checked_groups, is_text
 from skhash._names import in_order_of, names_of
 from skhash._threads import limited_threads, openmp_threads
 from skhash._validation import (
@@ -41,7 +41,8 @@ from skhash.codes import Codes
 from skhash.codes.bits import MAX_NBITS
 from skhash.codes.blocks import CodeBlocks
 from skhash.codes.codes import are_other, are_packed, check_same_nbits
-from skhash.codes.queries import Neighbors, Queries
+from skhash.codes.groups import GroupedCodes
+from skhash.codes.queries import Neighbors, Queries, SeveralVectors
 from skhash.neighbors._approximate import BACKENDS, Backend, build_code_search
 from skhash.neighbors._pairs import Pairs, near_pairs, near_rows
 from skhash.neighbors.among import chosen_places
@@ -457,13 +458,14 @@ class HammingNeighbors(BaseEstimator):
         return_ties: bool = False,
         return_members: bool = False,
         among: Any = None,
+        query_groups: npt.ArrayLike | None = None,
     ) -> Any:
         """Nearest items of queries, or nearest groups, if the index has groups.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features), default=None
-            Queries. None takes the items, each without itself.
+            Queries, or their vectors with `query_groups`. None takes the items, each without itself.
         n_neighbors : int, default=None
             Number of neighbors; None takes the parameter.
         return_distance : bool, default=True
@@ -488,6 +490,11 @@ class HammingNeighbors(BaseEstimator):
             - an array with a row for each query: bools of shape (n_queries, n_samples), or identifiers;
             - a sparse matrix of shape (n_queries, n_samples), whose entries are the items. Its columns have the order
               of `ids_`. Zeros must not be stored.
+        query_groups : array-like of shape (n_rows,), ints or text, default=None
+            Which rows of X are one query of several vectors: those with equal labels. The results are those of the
+            distinct labels, ascending. The distance of a group of items is the sum over the vectors of the distance of
+            the nearest member, which is MaxSim, as a distance; `candidates` are groups. The search is exact, and on the
+            CPU, with any `backend` and `device`. None, each row is a query, also of Codes with groups.
 
         Returns
         -------
@@ -534,10 +541,18 @@ class HammingNeighbors(BaseEstimator):
         HammingNeighbors()
         >>> index.kneighbors([[1, 1, 0]], n_neighbors=2, return_members=True)
         (array([[1., 1.]]), array([['a', 'b']], dtype=object), array([[1, 2]]))
+
+        One query of two vectors:
+
+        >>> index.kneighbors([[0, 1, 1], [1, 1, 0]], n_neighbors=2, query_groups=[0, 0])
+        (array([[2., 4.]]), array([['a', 'b']], dtype=object))
         """
         index = self._with_items_of_now()
-        index._check_members(return_members)
-        distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties, among)
+        index._check_members(return_members, query_groups)
+        if query_groups is None:
+            distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties, among)
+        else:
+            distances, places, n_ties = index._kneighbors_of_several(X, query_groups, n_neighbors, return_ties, among)
         results = [distances] if return_distance else []
         results += index._found(places, return_members, None if among is None else places < 0)
         results += [n_ties] if return_ties else []
@@ -598,6 +613,7 @@ class HammingNeighbors(BaseEstimator):
         sort_results: bool = False,
         return_members: bool = False,
         among: Any = None,
+        query_groups: npt.ArrayLike | None = None,
     ) -> Any:
         """All items, or groups, within a Hamming distance of queries.
 
@@ -615,6 +631,8 @@ class HammingNeighbors(BaseEstimator):
             Whether to return which item of a group is the nearest, for an index with groups.
         among : array-like, sparse matrix or list, default=None
             Items that can be found, as in :meth:`kneighbors`.
+        query_groups : array-like of shape (n_rows,), ints or text, default=None
+            Which rows of X are one query, as in :meth:`kneighbors`. The radius is that of the sum.
 
         Returns
         -------
@@ -639,8 +657,11 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        index._check_members(return_members)
-        distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
+        index._check_members(return_members, query_groups)
+        if query_groups is None:
+            distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
+        else:
+            distances, places, indptr = index._radius_of_several(X, query_groups, radius, sort_results, among)
         results = [distances] if return_distance else []
         results += index._found(places, return_members)
         of_queries = [_object_array(np.split(values, indptr[1:-1])) for values in results]
@@ -979,8 +1000,12 @@ class HammingNeighbors(BaseEstimator):
                 return found._replace(n_ties=plan.n_ties_of_groups(found.distances))
             return found
 
-    def _check_members(self, return_members: bool) -> None:
-        """Raise ValueError if members are asked for without groups."""
+    def _check_members(self, return_members: bool, query_groups: Any) -> None:
+        """Raise ValueError if members are asked for without groups, or for several vectors at once."""
+        if return_members and query_groups is not None:
+            raise ValueError(
+                "`return_members` must be False with `query_groups`: each vector has a nearest member. Got True."
+            )
         if return_members and self._items.groups is None:
             raise ValueError(
                 "`return_members` must be False for an index without groups. Got True. The ids are those of the items."
@@ -1007,6 +1032,66 @@ class HammingNeighbors(BaseEstimator):
             of_queries = plan.radius_search(checked_radius(radius), sort_results)
         indptr = np.cumsum([0, *map(len, of_queries[0])])
         return np.concatenate(of_queries[0]), np.concatenate(of_queries[1]), indptr
+
+    def _of_several(self, X: Any, query_groups: Any, among: Any) -> list[tuple[SeveralVectors, GroupedCodes]]:
+        """Queries of several vectors and the groups that they search; one by one if each has a filter of its own."""
+        if X is None:
+            raise ValueError("`X` must be given with `query_groups`, which say what its rows are. Got None instead.")
+        items, plan = self._items, self._plan(X, None)
+        labels = checked_groups(query_groups, plan.n_queries, "query_groups")
+        queries = SeveralVectors.of(plan.first, labels, plan.last, n_first=plan.candidates)
+        if among is None:
+            return [(queries, items.by_group)]
+        chosen = chosen_places(among, items, queries.n_queries)
+        if not isinstance(chosen, list):
+            return [(queries, items.some_by_group(chosen))]
+        return [(queries[query : query + 1], items.some_by_group(places)) for query, places in enumerate(chosen)]
+
+    def _kneighbors_of_several(
+        self, X: Any, query_groups: Any, n_neighbors: int | None, return_ties: bool, among: Any
+    ) -> Neighbors:
+        """Distances, places of the first members, and ties of the nearest groups."""
+        k = checked_count(self.n_neighbors if n_neighbors is None else n_neighbors)
+        with _n_threads(self.n_jobs, self.hasher_):
+            searches = self._of_several(X, query_groups, among)
+            n_queries = sum(queries.n_queries for queries, _ in searches)
+            if among is None and k > self._items.n_found:
+                raise ValueError(
+                    f"Expected n_neighbors <= the number of groups, but n_neighbors = {k}, and there are "
+                    f"{self._items.n_found} groups."
+                )
+            if return_ties and searches[0][0].last is not None:
+                raise ValueError(
+                    "`return_ties` must be False unless one stage ranks all groups. Got True with "
+                    f"candidates={self.candidates} and rerank={self.rerank!r}."
+                )
+            found = Neighbors(np.full((n_queries, k), np.inf), np.full((n_queries, k), -1), np.zeros(n_queries, int))
+            first = 0
+            for queries, database in searches:
+                part, n = slice(first, first + queries.n_queries), min(k, database.n_groups)
+                if queries.n_first is not None and queries.n_first < n:
+                    raise ValueError(f"`candidates` must be at least n_neighbors={k}. Got {self.candidates} instead.")
+                if n:
+                    nearest = queries.nearest(database, n)
+                    found.distances[part, :n], found.n_ties[part] = nearest.distances, nearest.n_ties
+                    found.indices[part, :n] = database.first_members(nearest.indices)
+                first = part.stop
+            return found
+
+    def _radius_of_several(
+        self, X: Any, query_groups: Any, radius: float, sort_results: bool, among: Any
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The same as `_radius_neighbors`, with the places of the first members of all groups within a radius."""
+        self._check_has_radius()
+        radius = checked_radius(radius)
+        with _n_threads(self.n_jobs, self.hasher_):
+            distances, places = [], []
+            for queries, database in self._of_several(X, query_groups, among):
+                for near, groups in zip(*queries.within(database, radius), strict=True):
+                    order = np.argsort(near, kind="stable") if sort_results else slice(None)
+                    distances.append(near[order])
+                    places.append(database.first_members(groups[order]))
+        return np.concatenate(distances), np.concatenate(places), np.cumsum([0, *map(len, distances)])
 
     def _near_pairs(
         self,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from skhash._ids import numbered
 from skhash.codes.blocks import LANES, CodeBlocks, Room
+from skhash.codes.groups import GroupedCodes
 
 MAX_HOLES = 1 / 4  # of the places
 
@@ -209,6 +210,15 @@ class Items:
     def places(self) -> npt.NDArray[np.int64]:
         """Places of the items, ascending."""
         return self.codes.places()
+
+    @cached_property
+    def by_group(self) -> GroupedCodes:
+        """The codes in the order of their groups, for queries of several vectors."""
+        return self.some_by_group(self.places)
+
+    def some_by_group(self, places: npt.NDArray[np.int64]) -> GroupedCodes:
+        """The same of the items at some places; without groups each item is its own."""
+        return GroupedCodes(self.codes, places if self.groups is None else self.groups.numbers.values[places], places)
 
     def of_items(self, rows: Rows) -> npt.NDArray[Any]:
         """Values of the items, without those of holes."""

@@ -23,11 +23,11 @@ class VectorQueries:
     ) -> None:
         self.vectors = vectors  # of shape (n_queries, n_dimensions); None if the queries are the items at own_places
         self.item_vectors, self.metric, self.own_places = item_vectors, metric, own_places
-        self.first = 0  # number of the first query, for messages
+        self.numbers = np.arange(len(vectors if own_places is None else own_places))  # of the queries, for messages
 
-    def __getitem__(self, part: slice) -> "VectorQueries":
+    def __getitem__(self, part: Any) -> "VectorQueries":
         some = copy.copy(self)
-        some.first = self.first + part.start
+        some.numbers = self.numbers[part]
         some.vectors = None if self.vectors is None else self.vectors[part]
         some.own_places = None if self.own_places is None else self.own_places[part]
         return some
@@ -43,7 +43,7 @@ class VectorQueries:
                 position = items.positions(chosen[np.isnan(distances[query])])[0]
                 raise ValueError(
                     "Original vectors must be finite. Got NaN as the distance of the item at position "
-                    f"{position} of the index from query {self.first + query} of X. "
+                    f"{position} of the index from query {self.numbers[query]} of X. "
                     "Replace missing values by numbers."
                 )
         return distances
