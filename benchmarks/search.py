@@ -12,6 +12,7 @@
 - radius: one query, beside `kneighbors` of the same query
 - among: searches among some items, chosen at random, by a mask and by ids, beside those among all
 - groups: items of five rows each, beside the same rows without groups: by codes, and by real queries
+- maxsim: one query of 32 vectors, and 32 of them, beside 32 queries of one vector among the same items without groups
 - changes: one item into and out of an index, with the next search
 - callers: calls per second of eight threads that search one index, beside those of one
 
@@ -32,6 +33,7 @@ import numba as nb
 import numpy as np
 
 from skhash import LSHHasher
+from skhash.codes import Codes
 from skhash.codes.bit_kernels import BLOCK, block_distances
 from skhash.neighbors import HammingNeighbors, order_shortlist
 
@@ -229,6 +231,35 @@ def of_groups(options):
                 print(row, flush=True)
 
 
+def of_maxsim(options):
+    """Table of searches for groups with queries of several vectors."""
+    print(
+        "maxsim: ms of CPU among 1,000,000 items of 128 bits, of 32 queries of one vector, and of queries of 32 vectors"
+    )
+    rng, codes = np.random.default_rng(0), random_codes(1_000_000, 128)
+    hasher = LSHHasher(128, random_state=0).fit(rng.normal(size=(1000, 128)))
+    vectors, of_many = rng.normal(size=(1024, 128)), np.arange(1024) // 32
+    queries, alone = hasher.codes(vectors), HammingNeighbors(n_jobs=1).fit(Codes.of(codes, 128))
+    for n_groups in (10_000, 200_000):
+        index = HammingNeighbors(n_jobs=1).fit(Codes.of(codes, 128, groups=rng.integers(0, n_groups, len(codes))))
+        real = index.with_queries(hasher).set_params(n_jobs=1)
+        some = index.with_queries(hasher).set_params(n_jobs=1, candidates=100)
+        of_one = {"query_groups": of_many[:32]}
+        times = medians(
+            [
+                partial(alone.kneighbors, queries[:32], 10),
+                partial(index.kneighbors, queries[:32], 10, **of_one),
+                partial(index.kneighbors, queries, 10, query_groups=of_many),
+                partial(some.kneighbors, vectors[:32], 10, **of_one),
+                partial(real.kneighbors, vectors[:32], 10, **of_one),
+            ],
+            5,
+        )
+        names = "32 of one vector", "one of 32", "32 of 32", "one, real, 100 candidates", "one, real"
+        row = ", ".join(f"{name}: {taken:.1f}" for name, taken in zip(names, times, strict=True))
+        print(f"{n_groups:10,} groups: {row}", flush=True)
+
+
 def of_changes(options):
     """Times of added and removed items."""
     n, nbits = 1_000_000, 64
@@ -278,6 +309,7 @@ TABLES = {
     "radius": of_radius,
     "among": of_among,
     "groups": of_groups,
+    "maxsim": of_maxsim,
     "changes": of_changes,
     "callers": of_callers,
 }
