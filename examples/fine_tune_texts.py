@@ -29,23 +29,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 MODULES = """
-numpy numpy.fft numpy.linalg numpy.random scipy.cluster.hierarchy scipy.fft scipy.integrate
-scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse
-scipy.sparse.csgraph scipy.sparse.linalg scipy.spatial scipy.spatial.distance scipy.special
-scipy.stats sklearn.cluster sklearn.datasets sklearn.decomposition sklearn.ensemble
+numpy numpy.fft numpy.linalg numpy.random scipy.cluster.hierarchy scipy.fft
+scipy.integrate scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize
+scipy.signal scipy.sparse scipy.sparse.csgraph scipy.sparse.linalg scipy.spatial
+scipy.spatial.distance scipy.special scipy.stats sklearn.cluster
+sklearn.datasets sklearn.decomposition sklearn.ensemble
 sklearn.feature_selection sklearn.linear_model sklearn.manifold sklearn.metrics
 sklearn.model_selection sklearn.neighbors sklearn.preprocessing
 """
 
 
 def pairs():
-    """First and second paragraphs of the docstrings of functions and classes, all different."""
+    """First and second paragraphs of docstrings, all different."""
     found = {}
     for module in MODULES.split():
         for name, member in vars(import_module(module)).items():
             if callable(member) and not name.startswith("_"):
-                paragraphs = (inspect.getdoc(member) or "").split("\n\n")[:2]
-                first, second = (" ".join(part.split())[:200] for part in [*paragraphs, ""][:2])
+                paragraphs = [*(inspect.getdoc(member) or "").split("\n\n"), ""]
+                first, second = (
+                    " ".join(part.split())[:200] for part in paragraphs[:2]
+                )
                 if min(len(first), len(second)) > 40 and "---" not in second:
                     found.setdefault(second, first)
     return list(found.values()), list(found)
@@ -57,21 +60,30 @@ def main():
     parser.add_argument("--steps", type=int, default=-1, help="default: all pairs once")
     options = parser.parse_args()
     firsts, seconds = pairs()
-    learned, held_out = train_test_split(range(len(firsts)), test_size=0.3, random_state=0)
+    learned, held_out = train_test_split(
+        range(len(firsts)), test_size=0.3, random_state=0
+    )
     model = load_model()
     queries, items = ([texts[i] for i in held_out] for texts in (firsts, seconds))
     scorer = RetrievalScorer("recall_at_10", database=(items, held_out))
 
     def score():
         """How often the code of a query has that of its pair among the first ten."""
-        hasher = make_pipeline(FunctionTransformer(model.encode), ITQHasher(64, random_state=0))
+        hasher = make_pipeline(
+            FunctionTransformer(model.encode), ITQHasher(64, random_state=0)
+        )
         return scorer(hasher.fit([seconds[i] for i in learned]), queries, held_out)
 
-    print(f"{len(learned)} pairs to learn from; R@10 of {len(held_out)} others with 64 bits")
+    print(
+        f"{len(learned)} pairs to learn from, {len(held_out)} others with 64 bits; R@10"
+    )
     print(f"before: {score():.2f}")
 
     # the recipe
-    data = {"anchor": [firsts[i] for i in learned], "positive": [seconds[i] for i in learned]}
+    data = {
+        "anchor": [firsts[i] for i in learned],
+        "positive": [seconds[i] for i in learned],
+    }
     arguments = SentenceTransformerTrainingArguments(
         tempfile.mkdtemp(),
         num_train_epochs=1,
@@ -82,8 +94,12 @@ def main():
         seed=0,
     )
     loss = MultipleNegativesRankingLoss(model)
-    SentenceTransformerTrainer(model, arguments, Dataset.from_dict(data), loss=loss).train()
-    hasher = make_pipeline(FunctionTransformer(model.encode), ITQHasher(64, random_state=0)).fit(seconds)
+    SentenceTransformerTrainer(
+        model, arguments, Dataset.from_dict(data), loss=loss
+    ).train()
+    hasher = make_pipeline(
+        FunctionTransformer(model.encode), ITQHasher(64, random_state=0)
+    ).fit(seconds)
     index = HammingNeighbors(hasher).fit(seconds)
     to_parquet(index.codes_, f"{tempfile.mkdtemp()}/codes.parquet")
 
