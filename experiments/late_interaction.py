@@ -41,7 +41,7 @@ FORMS = [*BYTES, *CODES]
 @cache
 def load(folder, seed):
     """Mean vectors, token vectors and the text of each token: of synsets, the asked ones first, and of queries."""
-    texts, examples = zip(*synsets(folder), strict=True)
+    texts, examples, _ = zip(*synsets(folder), strict=True)
     rng = np.random.default_rng(seed)
     asked = rng.permutation([i for i, example in enumerate(examples) if example])[:N_QUERIES]
     others = rng.permutation(np.setdiff1d(np.arange(len(texts)), asked))[: N_ITEMS - N_QUERIES]

@@ -39,7 +39,7 @@ N_PARTS = 5  # of its weights
 
 
 def synsets(folder):
-    """Text and first example sentence of each synset, "" if there is none."""
+    """Text of each synset, its first example sentence or "", and the number of its lexicographer file, its class."""
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
             if line.startswith("  "):  # the license
@@ -48,7 +48,8 @@ def synsets(folder):
             fields = data.split()
             words = [word.partition("(")[0].replace("_", " ") for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]]
             definition, *examples = gloss.split('"')
-            yield f"{', '.join(words)}: {definition.strip().rstrip(';')}", examples[0].strip() if examples else ""
+            text = f"{', '.join(words)}: {definition.strip().rstrip(';')}"
+            yield text, examples[0].strip() if examples else "", int(fields[1])
 
 
 def minilm():
@@ -109,7 +110,7 @@ def embed_tokens(texts, files_of_model=minilm):
 
 def make_wordnet(path, folder):
     """Embed all synsets, and random examples."""
-    texts, examples = zip(*synsets(folder), strict=True)
+    texts, examples, _ = zip(*synsets(folder), strict=True)
     with_example = np.flatnonzero([bool(example) for example in examples])
     query_item = np.sort(np.random.default_rng(0).permutation(with_example)[:N_QUERIES])
     X, queries = embed(texts), embed([examples[i] for i in query_item])
@@ -120,7 +121,7 @@ def make_wordnet(path, folder):
 
 def make_new_wordnet(path, folder, old):
     """Embed the synsets of some queries, and random other ones, with the newer model."""
-    texts, examples = zip(*synsets(folder), strict=True)
+    texts, examples, _ = zip(*synsets(folder), strict=True)
     with np.load(old) as stored:
         query_item = stored["query_item"].astype(np.int64)
     rng = np.random.default_rng(0)
@@ -135,7 +136,7 @@ def make_new_wordnet(path, folder, old):
 
 def check_wordnet(path, folder, n):
     """Print cosines of made vectors with those of the file."""
-    texts, examples = zip(*synsets(folder), strict=True)
+    texts, examples, _ = zip(*synsets(folder), strict=True)
     with np.load(path) as stored:
         X, queries, query_item = stored["X"], stored["queries"], stored["query_item"]
     chosen = np.random.default_rng(0).permutation(len(texts))[:n]
