@@ -6,23 +6,27 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 
-class _Library:
-    """A module that is imported at the first use of a name in it."""
+class _Torch:
+    """torch, which is imported at the first use of a name in it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._module: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if self._module is None:  # the import waits, under Python's lock, for a thread that is importing it
-            self._module = library(self._name, self._name, "hashers that train a network")
+            self._module = import_torch()
         return getattr(self._module, name)
 
 
 if TYPE_CHECKING:
     import torch as torch
 else:
-    torch = _Library("torch")
+    torch = _Torch()
+
+
+def import_torch(needed_by: str = "hashers that train a network") -> Any:
+    """torch; the ImportError says what to install where it is missing."""
+    return library("torch", "torch", needed_by)
 
 
 def library(module: str, package: str, needed_by: str) -> Any:

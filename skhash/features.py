@@ -11,9 +11,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ImportError("torch must be installed for features of images: pip install torch") from error
+
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.fft import dctn
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state

@@ -16,9 +16,13 @@ import warnings
 from contextlib import redirect_stdout
 from typing import Any
 
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ImportError("torch must be installed for ONNX files: pip install torch") from error
+
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.sparse import issparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline

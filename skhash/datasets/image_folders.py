@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._libraries import import_torch
 from skhash._validation import as_count, as_count_or_none
 from skhash.datasets.protocols import Protocol, check_protocol
 from skhash.datasets.splitting import as_bunch, draw
@@ -299,7 +300,8 @@ def _split_images(
     checksum: str | None,
     test: npt.NDArray[np.bool_] | None = None,
 ) -> "Bunch":
-    from skhash.datasets.image_files import ImageFiles  # imports torch
+    import_torch("images")
+    from skhash.datasets.image_files import ImageFiles
 
     digest = _checksum(folder, names, y)
     if checksum not in (None, digest):

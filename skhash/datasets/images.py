@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from skhash._libraries import import_torch
 from skhash._validation import as_count
 from skhash.affinity.targets import as_targets
 from skhash.datasets._labels import check_label_separator, flag_labels, text_labels
@@ -110,7 +111,8 @@ def load_images(
         raise ValueError(f"`channels` must be 1 (gray), 3 (RGB) or 4 (RGBA). Got {channels!r} instead.")
     if broken not in ("raise", "skip"):
         raise ValueError(f"`broken` must be 'raise' or 'skip'. Got {broken!r} instead.")
-    from skhash.datasets.image_files import ImageFiles  # imports torch
+    import_torch("images")
+    from skhash.datasets.image_files import ImageFiles
 
     check_label_separator(label_separator)
     options = {"encoding": encoding, "separator": separator, "label_separator": label_separator}

@@ -7,7 +7,7 @@ imported when they are asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skhash._libraries import library
+from skhash._libraries import import_torch
 from skhash.engine.objective import Objective
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _OF_TORCH:
-        library("torch", "torch", "hashers that train a network")
+        import_torch()
         return getattr(import_module(f"skhash.engine.{_OF_TORCH[name]}"), name)
     raise AttributeError(f"module 'skhash.engine' has no attribute {name!r}")
 

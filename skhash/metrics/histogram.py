@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from skhash._files import arrays_from_bytes, arrays_to_bytes
 from skhash._ids import checked_groups, numbered
+from skhash._libraries import import_torch
 from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import as_count_or_none, numeric
 from skhash.affinity import Relevance
@@ -455,6 +456,7 @@ class Ranking:
             raise ValueError(
                 f"`device` must be None with `{name}`: torch counts Hamming distances. Got {self.device!r} instead."
             )
+        import_torch("`device`")
         from skhash.codes.torch_search import chosen_device
 
         return chosen_device(self.device)

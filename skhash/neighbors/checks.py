@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
 from skhash._ids import MAX_ID, as_ids, checked_groups, checked_ids, first_repeated, is_text
+from skhash._libraries import import_torch
 from skhash._names import check_columns, find_names, in_order_of
 from skhash._validation import (
     VECTOR_METRICS,
@@ -243,6 +244,7 @@ def checked_device(index: Any) -> Any:
             f"distance. Got {index.device!r} with candidates={index.candidates} and rerank={index.rerank!r}. Set "
             "query='code', or `candidates` without `rerank`."
         )
+    import_torch("`device`")
     from skhash.codes.torch_search import chosen_device
 
     return chosen_device(index.device)

@@ -35,6 +35,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 
 from skhash._compat import Interval, StrOptions, fit_context
+from skhash._libraries import import_torch
 from skhash._names import check_queries, in_order_of, names_of
 from skhash._validation import (
     FAR,
@@ -384,6 +385,7 @@ class EmbeddingHasher(BaseHasher):
         >>> [entry["epoch"] for entry in hasher.history_]
         [1, 2, 3]
         """
+        import_torch()
         from skhash.engine.runtime import own_settings, seeded
         from skhash.hashers.deep.checkpoints import (
             capture_state,

@@ -1,16 +1,20 @@
 """Read the files that write.py wrote: ``python read.py FOLDER``. It needs no torch, no cvxpy and no pyarrow."""
 
+import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from skhash import EmbeddingHasher, StructHashHasher, TALRHasher
+from skhash import EmbeddingHasher, LSHHasher, StructHashHasher, TALRHasher
 from skhash.codes import Codes
 from skhash.comparison import read_results
+from skhash.datasets import load_images
 from skhash.metrics import average_precision, relevance_histogram
 from skhash.neighbors import HammingNeighbors
 from skhash.persistence import load
+from skhash.stores import to_parquet
 from skhash.unwrap import find_hasher
 
 
@@ -44,16 +48,30 @@ def read(folder):
 
 
 def ask_for_what_is_missing():
-    """Fits that need another package, which the message must name."""
+    """Calls that need another package, which the message must name."""
     X, y = np.random.RandomState(0).randn(50, 4), np.arange(50) % 2
-    for hasher, package in ((TALRHasher(4), "torch"), (EmbeddingHasher(4), "torch"), (StructHashHasher(4), "cvxpy")):
+    codes = LSHHasher(4).fit(X).codes(X)
+    calls = {
+        "TALRHasher.fit": (lambda: TALRHasher(4).fit(X, y), "torch"),
+        "TALRHasher.partial_fit": (lambda: TALRHasher(4).partial_fit(X, y), "torch"),
+        "EmbeddingHasher.fit": (lambda: EmbeddingHasher(4).fit(X), "torch"),
+        "EmbeddingHasher.partial_fit": (lambda: EmbeddingHasher(4).partial_fit(X), "torch"),
+        "StructHashHasher.fit": (lambda: StructHashHasher(4).fit(X, y), "cvxpy"),
+        "skhash.features": (lambda: import_module("skhash.features"), "torch"),
+        "skhash.onnx": (lambda: import_module("skhash.onnx"), "torch"),
+        "load_images": (lambda: load_images("pictures"), "torch"),
+        "HammingNeighbors(device=...)": (lambda: HammingNeighbors(nbits=4, device="cpu").fit(codes), "torch"),
+        "relevance_histogram(device=...)": (lambda: relevance_histogram(codes, codes, y, y, device="cpu"), "torch"),
+        "to_parquet": (lambda: to_parquet(codes, "codes.parquet"), "pyarrow"),
+    }
+    for name, (call, package) in calls.items():
         message = ""
         try:
-            hasher.fit(X, y)
+            call()
         except ImportError as error:
             message = str(error)
-        assert f"pip install {package}" in message, f"{package} is installed"
-        print(message)
+        assert re.search(f"must be installed for .*: pip install {package}", message), f"{name}: {message}"
+        print(f"{name}: {message}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from skhash._compat import fit_context
 from skhash._files import as_tensors
+from skhash._libraries import import_torch
 from skhash._threads import is_forked, one_thread
 from skhash._validation import (
     OPTIONAL,
@@ -253,6 +254,7 @@ class DeepHasher(BaseHasher):
         >>> [entry["epoch"] for entry in hasher.history_]
         [1, 2, 3]
         """
+        import_torch()
         from skhash.engine.runtime import seeded
         from skhash.hashers.deep.checkpoints import (
             capture_state,
