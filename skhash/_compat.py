@@ -1,5 +1,6 @@
-"""Private names of scikit-learn, imported in this one place."""
+"""Names of scikit-learn that are private, or missing in older versions, imported in this one place."""
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,42 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _num_samples as n_samples
 
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ModuleNotFoundError:  # before 1.9 estimators have no `set_callbacks`, and a fit calls nothing
+
+    class _NoCallbacks:
+        """A task of a fit without callbacks."""
+
+        def subcontext(self, **_: Any) -> "_NoCallbacks":
+            return self
+
+        def call_on_fit_task_begin(self, **_: Any) -> None:
+            pass
+
+        def call_on_fit_task_end(self, **_: Any) -> bool:
+            return False
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator without callbacks."""
+
+        _callback_fit_ctx = _NoCallbacks()
+
+        def _init_callback_context(self, **_: Any) -> _NoCallbacks:
+            return self._callback_fit_ctx
+
+    def with_callbacks(fit: Any) -> Any:
+        """The method `fit`, called through a function as in 1.9: warnings of a fit name the line of its caller."""
+
+        @wraps(fit)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return fit(*args, **kwargs)
+
+        return call
+
+
 __all__ = [
+    "CallbackSupportMixin",
     "HasMethods",
     "Interval",
     "InvalidParameterError",
@@ -23,6 +59,7 @@ __all__ = [
     "n_samples",
     "openmp_n_threads",
     "validate_parameter_constraints",
+    "with_callbacks",
 ]
 
 

@@ -15,17 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skhash._compat import (
+    CallbackSupportMixin,
     Interval,
     InvalidParameterError,
     StrOptions,
     fit_context,
     n_samples,
     validate_parameter_constraints,
+    with_callbacks,
 )
 from skhash._files import check_writable
 from skhash._ids import checked_ids

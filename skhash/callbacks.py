@@ -1,7 +1,8 @@
 """A callback that evaluates validation samples after each epoch.
 
 scikit-learn's own callbacks work with every hasher: ``ProgressBar`` shows the epochs,
-``ScoringMonitor`` scores the training samples.
+``ScoringMonitor`` scores the training samples. Before 1.9 scikit-learn has no callbacks, and hashers have no
+``set_callbacks``.
 """
 
 from typing import Any

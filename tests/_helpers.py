@@ -64,6 +64,12 @@ def history_of(hasher):
     return [{name: value for name, value in entry.items() if name != "seconds"} for entry in hasher.history_]
 
 
+#: for tests whose callbacks are not in their own process, or whose absence no error tells
+needs_callbacks = pytest.mark.skipif(
+    not hasattr(CGHashHasher, "set_callbacks"), reason="fits have callbacks from scikit-learn 1.9 on"
+)
+
+
 class Callback:
     """A callback of which a test needs a part of the methods."""
 

@@ -114,8 +114,9 @@ def own_package(tmp_path, monkeypatch):
     forget()
 
 
-#: libraries that the examples of a module need and the extra "test" does not have
+#: what the examples of a module need, and the extra "test" or an older scikit-learn does not have
 EXAMPLES_NEED = {
+    "skhash.callbacks": "sklearn.callback",
     "skhash.dask": "dask",
     "skhash.engine.networks": "efficientnet_lite_pytorch",
     "skhash.mteb": "mteb",
@@ -134,3 +135,17 @@ def pytest_collection_modifyitems(items):
         library = EXAMPLES_NEED.get(item.name.rpartition(".")[0]) if isinstance(item, pytest.DoctestItem) else None
         if library and find_spec(library) is None:
             item.add_marker(pytest.mark.skip(reason=f"needs {library}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """Skip a test at its first callback of a fit where scikit-learn has none."""
+    try:
+        return (yield)
+    except AttributeError as error:
+        if error.name == "set_callbacks" and find_spec("sklearn.callback") is None:
+            pytest.skip("fits have callbacks from scikit-learn 1.9 on")
+        raise
+
+
+pytest_runtest_setup = pytest_runtest_call  # fixtures use callbacks, too

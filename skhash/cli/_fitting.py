@@ -140,7 +140,7 @@ def _fit(hasher: BaseHasher, X: Any, y: Any, scale: bool, name: str) -> BaseHash
     model = make_pipeline(StandardScaler().fit(X), hasher) if scale else hasher
     watcher = FitWatcher(partial(print, file=sys.stderr, flush=True), 0, name, interval=0.0)
     with named_warnings(name):  # not model.fit, where the callback also gets the steps of the Pipeline
-        hasher.set_callbacks(watcher).fit(hasher_input(model, X), y)
+        watcher.watch(hasher).fit(hasher_input(model, X), y)
     return model
 
 

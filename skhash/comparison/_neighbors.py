@@ -194,6 +194,6 @@ def _make_index(method: str, nbits: int, seed: int, metric: str, watcher: Any = 
     if method not in BASELINES:
         n_factors = FACTOR_BITS if variant_of(method).parameters.get("factors") else 0
         hasher = make_hasher(method, nbits - n_factors, seed, "auto", **parameters)
-        return HasherIndex(hasher if watcher is None else hasher.set_callbacks(watcher))
+        return HasherIndex(hasher if watcher is None else watcher.watch(hasher))
     baseline = make_baseline(method, nbits, seed, metric=metric, **parameters)
     return HasherIndex(baseline) if hasattr(baseline, "encode") else baseline

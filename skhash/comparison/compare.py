@@ -744,7 +744,7 @@ def _tune(task: _Measurement, data: Any, watcher: Any) -> list[Candidate]:
 def _make_watched(task: _Measurement, data: Any, watcher: Any, **parameters: Any) -> Any:
     hasher = make_hasher(task.method, task.blank.nbits, task.blank.seed, data.affinity, **parameters)
     is_watched = watcher is not None and isinstance(hasher, BaseHasher)  # a Pipeline would report its steps
-    return hasher.set_callbacks(watcher) if is_watched else hasher
+    return watcher.watch(hasher) if is_watched else hasher
 
 
 def _keep_model(task: _Measurement, data: Any, hasher: Any) -> str | None:

@@ -99,6 +99,10 @@ class FitWatcher:
         self.interval = interval
         self._fit = 0
 
+    def watch(self, hasher: Any) -> Any:
+        """`hasher`, of which this is a callback; before 1.9 scikit-learn has none, and nothing is reported."""
+        return hasher.set_callbacks(self) if hasattr(hasher, "set_callbacks") else hasher
+
     def setup(self, estimator: Any, context: Any) -> None:
         """Start the time of a fit."""
         self._first: tuple[int, float] | None = None

@@ -31,10 +31,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 
-from skhash._compat import Interval, StrOptions, fit_context
+from skhash._compat import Interval, StrOptions, fit_context, with_callbacks
 from skhash._libraries import import_torch
 from skhash._names import check_queries, in_order_of, names_of
 from skhash._validation import (

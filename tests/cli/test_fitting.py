@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from _helpers import needs_callbacks
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.pipeline import Pipeline
@@ -44,9 +45,10 @@ def test_from_samples_to_a_store(files, digits, tmp_path, monkeypatch, capsys):
     output = capsys.readouterr()
     lines = output.err.splitlines()
     assert lines[0] == "talr, 32 bits: 450 samples, 50 held out"
-    assert [re.sub(r", loss.*", "", line) for line in lines[1:]] == [
-        f"talr, 32 bits: epoch {epoch} of 3" for epoch in (1, 2, 3)
-    ]
+    if hasattr(TALRHasher, "set_callbacks"):  # from scikit-learn 1.9 on
+        assert [re.sub(r", loss.*", "", line) for line in lines[1:]] == [
+            f"talr, 32 bits: epoch {epoch} of 3" for epoch in (1, 2, 3)
+        ]
     lines = re.sub(r"\d+\.\d s", "0 s", output.out).splitlines()
     assert lines[0] == "talr, 32 bits, fitted to 450 samples in 0 s: model"
     form = (
@@ -127,6 +129,7 @@ def test_without_labels_the_score_is_the_recall_of_neighbors(files, tmp_path, ca
     assert re.search(form, capsys.readouterr().out)
 
 
+@needs_callbacks
 def test_every_epoch_or_bit_has_a_line(files, tmp_path, capsys):
     assert fit(files / "items.npz", tmp_path / "model", "cghash", ["--set", "n_anchors=20"], bits=3) == 0
     assert [line.partition(",")[2][:19] for line in capsys.readouterr().err.splitlines()[1:]] == [

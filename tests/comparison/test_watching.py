@@ -9,6 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from _helpers import needs_callbacks
 
 from skhash._progress import LiveLine
 from skhash.comparison import Plan, Progress, Result, Step, compare
@@ -46,6 +47,7 @@ def set_interval(monkeypatch):
     return lambda seconds: monkeypatch.setattr(module, "FitWatcher", partial(FitWatcher, interval=seconds))
 
 
+@needs_callbacks
 def test_each_epoch_is_told_and_changes_nothing(few, set_interval):
     set_interval(0.0)
     results, (plan, *steps) = watched(few, ["talr-ndcg", "lsh"])
@@ -61,6 +63,7 @@ def test_each_epoch_is_told_and_changes_nothing(few, set_interval):
     assert compare(few, methods=["talr-ndcg"], nbits=[4], n_seeds=1)[0][0].codes_sha256 == results[0].codes_sha256
 
 
+@needs_callbacks
 @pytest.mark.parametrize("start", [0.0, -5.0, 1e9])
 def test_steps_are_told_a_few_times_a_second(few, monkeypatch, set_interval, start):
     """Whatever the clock shows: on some systems it begins when the machine starts."""
@@ -79,6 +82,7 @@ def test_other_processes_report_finished_fits_alone(few):
     assert {progress.position for progress in finished} == {0, 1}
 
 
+@needs_callbacks
 @pytest.mark.slow
 def test_candidates_are_counted(few):
     _, (_, *steps) = watched(few, ["cghash"], tune=2)

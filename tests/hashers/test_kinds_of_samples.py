@@ -179,7 +179,7 @@ def test_samples_of_several_lengths_are_refused():
 
 @pytest.mark.parametrize("hasher", [SHALLOW, DEEP], ids=["shallow", "deep"])
 def test_sparse_samples_get_a_line_to_paste(hasher):
-    samples = sparse.random_array((40, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
+    samples = sparse.random_array((40, 12), density=0.3, random_state=0, format="csr")
     with pytest.raises(TypeError, match=r"`X` must be dense for .*sparse csr_array .*TruncatedSVD") as error:
         hasher.fit(samples, np.arange(40) % 2)
     scope = {type(hasher).__name__: type(hasher)}

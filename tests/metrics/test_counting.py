@@ -187,7 +187,7 @@ def test_every_code_of_16_bits_is_at_each_distance_as_often_as_bits_are_chosen(m
     assert_array_equal(H.counts.sum(axis=2), np.tile([math.comb(16, d) for d in range(17)], (300, 1)))
     assert_array_equal(H.counts[:, :, 1].sum(axis=1), 300)
     distances = np.bitwise_count(every[:300, None] ^ every[:300]).sum(axis=2)
-    assert_array_equal(H.counts[7, :, 1], np.bincount(distances[7], minlength=17))
+    assert_array_equal(H.counts[7, :, 1], np.bincount(distances[7].astype(int), minlength=17))
 
 
 @both_layouts

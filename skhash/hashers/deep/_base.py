@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from skhash._compat import fit_context
+from skhash._compat import fit_context, with_callbacks
 from skhash._files import as_tensors
 from skhash._libraries import import_torch
 from skhash._threads import is_forked, one_thread

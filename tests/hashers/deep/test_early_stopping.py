@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from _helpers import Callback, Stop
 from numpy.testing import assert_array_equal
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 
 from skhash import DPSHHasher, TALRHasher
@@ -25,6 +24,11 @@ class Recorder(Callback):
     def on_fit_task_end(self, estimator, context, *, fitted_estimator):
         (self.epochs if context.task_name == "epoch" else self.fits).append(fitted_estimator)
         return len(self.epochs) == self.stop_at
+
+
+@pytest.fixture
+def callback():
+    return pytest.importorskip("sklearn.callback", reason="fits have callbacks from scikit-learn 1.9 on")
 
 
 @pytest.fixture(scope="module")
@@ -85,26 +89,26 @@ def test_a_callback_may_stop_the_training(digits):
     assert hasher.n_epochs_ == len(hasher.history_) == 2
 
 
-def test_scoring_monitor(digits):
-    monitor = ScoringMonitor(scoring={"ap": RetrievalScorer("ap")})
+def test_scoring_monitor(digits, callback):
+    monitor = callback.ScoringMonitor(scoring={"ap": RetrievalScorer("ap")})
     hasher = quick().set_callbacks(monitor).fit(digits.X, digits.y)
     values = [row["ap"] for row in monitor.get_logs().data if row["task_name"] == "epoch"]
     assert len(values) == 3
     assert values[-1] == hasher.score(digits.X, digits.y)
 
 
-def test_progress_bar(digits, capsys):
+def test_progress_bar(digits, callback, capsys):
     pytest.importorskip("rich")
-    quick(n_epochs=1).set_callbacks(ProgressBar()).fit(digits.X, digits.y)
+    quick(n_epochs=1).set_callbacks(callback.ProgressBar()).fit(digits.X, digits.y)
     shown = capsys.readouterr().out
     assert "TALRHasher - fit" in shown
     assert "100%" in shown
 
 
-def test_a_progress_bar_inside_a_search(digits, capsys):
+def test_a_progress_bar_inside_a_search(digits, callback, capsys):
     pytest.importorskip("rich")
-    search = GridSearchCV(quick(), {"nbits": [4, 16]}, cv=StratifiedKFold(2)).set_callbacks(ProgressBar(None))
-    search.fit(digits.X, digits.y)
+    search = GridSearchCV(quick(), {"nbits": [4, 16]}, cv=StratifiedKFold(2))
+    search.set_callbacks(callback.ProgressBar(None)).fit(digits.X, digits.y)
     assert search.best_params_ == {"nbits": 16}
     assert "TALRHasher - fit" in capsys.readouterr().out
 

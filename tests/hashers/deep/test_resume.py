@@ -11,7 +11,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
-from _helpers import Dataset, StopAfter
+from _helpers import Dataset, StopAfter, needs_callbacks
 from numpy.testing import assert_array_equal
 
 from skhash import OrthoHashHasher, TALRHasher
@@ -221,6 +221,7 @@ def other_hashes():
     raise AssertionError("a hundred seeds give the order of this process")
 
 
+@needs_callbacks
 def test_resumes_in_a_process_with_other_hashes_of_strings(tmp_path, monkeypatch):
     script, folder, out = tmp_path / "script.py", tmp_path / "folder", tmp_path / "codes.npy"
     script.write_text(textwrap.dedent(SCRIPT))

@@ -17,6 +17,8 @@ from skhash import EmbeddingHasher, TALRHasher
 from skhash.hashers.deep import DeepHasher
 from skhash.persistence import load, save
 
+pytestmark = pytest.mark.filterwarnings("ignore:Please use the new API settings")  # of torch 2.9, when it is set below
+
 X, y = load_digits(return_X_y=True)
 X, y = X[:90].astype(np.float32), y[:90]
 DEEP = [name for name in skhash.hashers.__all__ if issubclass(getattr(skhash, name), DeepHasher)] + ["EmbeddingHasher"]
@@ -65,7 +67,7 @@ def state():
             torch.is_autocast_cache_enabled(),
         ),
         "dtype": torch.get_default_dtype(),
-        "device": torch.get_default_device(),
+        "device": torch.empty(0).device,
         "mode": (torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "precision": (torch.get_float32_matmul_precision(), torch.backends.mkldnn.matmul.fp32_precision),

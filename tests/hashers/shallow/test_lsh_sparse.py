@@ -18,7 +18,7 @@ METHODS = ("transform", "encode", "project")
 
 
 def draw(n=300, n_features=50, density=0.1, dtype=np.float64, seed=0):
-    return sparse.random_array((n, n_features), density=density, rng=np.random.default_rng(seed), dtype=dtype)
+    return sparse.random_array((n, n_features), density=density, random_state=seed, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])

@@ -94,7 +94,7 @@ def test_a_large_tolerance_ends_the_search(few, fitted):
         {"n_anchors": 10},
         {"gamma": 1e-4},
         {"ridge": 10.0},
-        {"n_starts": 5, "nbits": 4},
+        {"n_starts": 1},
     ],
     ids=str,
 )
