@@ -1,6 +1,7 @@
 """Each task is defined once, in the Makefile: `.ci/run`, the workflows and the contributing pages name its targets."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,21 @@ def test_a_fresh_environment_is_given_all_that_must_be_green():
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_pages_of_contributors_name_every_target(path):
     assert targets(path.read_text(encoding="utf-8")) == set(RECIPES)
+
+
+def test_the_recipe_of_conda_has_the_requirements_of_the_project():
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, extras = table["project"], table["project"]["optional-dependencies"]
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+
+    def listed(section):
+        lines = re.search(rf"^  {section}:\n((?: {{4}}- .*\n)+)", recipe, flags=re.MULTILINE)[1]
+        return re.findall(r"- ([\w-]+ >=[\d.]+)$", lines, flags=re.MULTILINE)
+
+    def of_conda(names):
+        return [name.replace(">=", " >=").replace("torch ", "pytorch ") for name in names]
+
+    assert listed("host") == of_conda(table["build-system"]["requires"])
+    assert listed("run") == of_conda(project["dependencies"])
+    assert listed("run_constraints") == of_conda(extras["deep"] + extras["structhash"] + extras["tables"])
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in recipe
