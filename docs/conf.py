@@ -38,7 +38,7 @@ extensions = [
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "**/GALLERY_HEADER.rst"]
-exclude_patterns += ["results/tables.md"]  # the tables of the pages, for readers on GitHub
+exclude_patterns += ["README.md", "methods/README.md", "results/tables.md"]  # for readers on GitHub
 templates_path = ["_templates"]
 default_role = "literal"
 smartquotes = False  # "relevant" is a value that readers copy

@@ -1,7 +1,8 @@
 """Write the pages of tables in Markdown, ``python docs/tables.py``: run it again when stored results change.
 
-``docs/results/tables.md`` has the tables of the directives ``results-table``, for readers on GitHub, which does not
-build the pages. ``docs/results/missing.md`` has the methods of the papers' tables that skhash does not have.
+``docs/results/tables.md`` has the tables of the directives ``results-table``, and ``docs/methods/README.md`` that of
+``methods-table``, for readers on GitHub, which does not build the pages. ``docs/results/missing.md`` has the methods of
+the papers' tables that skhash does not have.
 """
 
 import re
@@ -37,6 +38,12 @@ skhash implements TALR, HashNet, NSH and StructHash, and many of the methods tha
 the methods in the tables of the papers that skhash does not have, with the printed values. We have not measured them.
 Most of the data and features of the papers are not ours, so do not compare these values with those of our pages.
 `python docs/tables.py` writes this file.
+"""
+METHODS_TABLE = """# Methods
+
+GitHub does not show the table of methods, which is made when the pages are built. Here it is. The name of a method
+leads to its page, and its file holds the equations that the built page shows beside the code. `python docs/tables.py`
+writes this file.
 """
 PAPERS = {
     "TALR": ("TALR: He, Cakir, Bargal and Sclaroff, CVPR 2018", _papers.TALR),
@@ -122,9 +129,21 @@ def write_missing() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-PAGES = {"tables.md": write_tables, "missing.md": write_missing}
+def write_methods() -> str:
+    """Markdown of the table of methods, with links to their pages and files."""
+    from methods_table import HEAD, lines_of_methods, pages_of_methods  # needs Sphinx
+
+    table = [[Cell(HEAD[0]), Cell("file"), *map(Cell, HEAD[1:])]]
+    for page, method, (_, *cells) in zip(pages_of_methods(), METHODS.values(), lines_of_methods(), strict=True):
+        path = Path(*method.module.split(".")).with_suffix(".py")
+        links = f"[{method.name}]({page}.rst)", f"[{path.name}](../../{path.as_posix()})"
+        table.append([*map(Cell, links), *map(Cell, cells)])
+    return f"{METHODS_TABLE}\n{as_markdown(table)}\n"
+
+
+PAGES = {"results/tables.md": write_tables, "results/missing.md": write_missing, "methods/README.md": write_methods}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():
-        (DOCS / "results" / page).write_text(write(), encoding="utf-8")
-        print(f"written: docs/results/{page}")
+        (DOCS / page).write_text(write(), encoding="utf-8")
+        print(f"written: docs/{page}")

@@ -28,10 +28,12 @@ def tables():
     return module
 
 
-@pytest.mark.parametrize("page", ["tables.md", "missing.md"])
+@pytest.mark.parametrize("page", ["results/tables.md", "results/missing.md", "methods/README.md"])
 def test_pages_of_tables_are_up_to_date(tables, page):
-    written = (DOCS / "results" / page).read_text(encoding="utf-8")
-    assert tables.PAGES[page]() == written, "run `python docs/tables.py` after a change of stored results"
+    if page == "methods/README.md":
+        pytest.importorskip("sphinx", reason="the documentation needs the docs extra, with which CI runs this test")
+    written = (DOCS / page).read_text(encoding="utf-8")
+    assert tables.PAGES[page]() == written, "run `python docs/tables.py` after a change of results or methods"
 
 
 def test_every_table_of_the_pages_is_there(tables):
