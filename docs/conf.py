@@ -125,6 +125,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"^_|fine_tune|several_processes|encode_on|search_texts",  # not run
     "download_all_examples": False,
+    "first_notebook_cell": '%pip install -q "scikit-hash[all]" matplotlib',  # so that it runs elsewhere
     "write_computation_times": False,
     "remove_config_comments": True,
     "show_signature": False,
