@@ -248,7 +248,8 @@ def _step_module(step: Any, dtype: torch.dtype) -> nn.Module:
     if isinstance(step, MinMaxScaler):
         return _Affine(-step.min_ / step.scale_, 1 / step.scale_, dtype, step.feature_range if step.clip else None)
     if isinstance(step, MaxAbsScaler):
-        return _Affine(0.0, step.scale_, dtype, (-1.0, 1.0) if step.clip else None)
+        clips = getattr(step, "clip", False)  # not a parameter of older versions
+        return _Affine(0.0, step.scale_, dtype, (-1.0, 1.0) if clips else None)
     if isinstance(step, Normalizer):
         return _Normalize(step.norm)
     if isinstance(step, PretrainedFeatures):

@@ -73,7 +73,12 @@ def test_ten_hashers_have_the_same_codes(name, tmp_path):
     assert check_codes(hasher.fit(X, y), tmp_path / "m.onnx", X[:1000]) <= 2  # of 20,000 bits
 
 
-@pytest.mark.parametrize("backbone", ["mlp", "conv", "module"])
+CONV = pytest.param(
+    "conv", marks=pytest.mark.skipif(torch.__version__ < (2, 10), reason="torch.export of 2.9 refuses a single image")
+)
+
+
+@pytest.mark.parametrize("backbone", ["mlp", CONV, "module"])
 def test_backbones_have_the_same_codes(backbone, tmp_path):
     given = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten())
     samples = X if backbone == "mlp" else IMAGES
