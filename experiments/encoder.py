@@ -127,7 +127,7 @@ def make_table(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", nargs="?", choices=["measure", "table"], default="measure")
-    parser.add_argument("--texts", type=Path, default=Path("/usr/share/wordnet"), help="folder of WordNet")
+    parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"), help="folder of data.noun")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--tasks", nargs="+", default=list(METRICS), choices=list(METRICS))
     options = parser.parse_args()
@@ -138,7 +138,7 @@ def main():
             for encoder in ("as it is", "trained")
             for task in options.tasks
         ]
-        measure_missing(PATH, KEYS, cells, lambda *cell: measure(*cell, options.texts))
+        measure_missing(PATH, KEYS, cells, lambda *cell: measure(*cell, options.wordnet))
     write_table(TABLE, make_table(read(PATH)))
 
 

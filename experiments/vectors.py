@@ -38,8 +38,8 @@ N_TRAIN_QUERIES = 3000
 N_PARTS = 5  # of its weights
 
 
-def synsets(folder):
-    """Text of each synset, its first example sentence or "", and the number of its lexicographer file, its class."""
+def glosses(folder):
+    """Words of each synset, its definition, its example sentences, and the number of its lexicographer file."""
     for part in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{part}").read_text(encoding="utf-8").splitlines():
             if line.startswith("  "):  # the license
@@ -47,9 +47,15 @@ def synsets(folder):
             data, gloss = line.split(" | ", 1)
             fields = data.split()
             words = [word.partition("(")[0].replace("_", " ") for word in fields[4 : 4 + 2 * int(fields[3], 16) : 2]]
-            definition, *examples = gloss.split('"')
-            text = f"{', '.join(words)}: {definition.strip().rstrip(';')}"
-            yield text, examples[0].strip() if examples else "", int(fields[1])
+            definition, *quoted = gloss.split('"')
+            examples = [example.strip() for example in quoted[::2] if example.strip()]
+            yield ", ".join(words), definition.strip().rstrip(";"), examples, int(fields[1])
+
+
+def synsets(folder):
+    """Text of each synset, its first example sentence or "", and the number of its lexicographer file, its class."""
+    for words, definition, examples, number in glosses(folder):
+        yield f"{words}: {definition}", examples[0] if examples else "", number
 
 
 def minilm():
