@@ -34,7 +34,6 @@ from skhash.neighbors.checks import checked_vectors
 from skhash.persistence import read_notes
 from skhash.persistence.format import read_header
 from skhash.persistence.indexes import LATER
-from skhash.trec import write_run
 from skhash.unwrap import codes_of, find_hasher, lacks_factors
 
 #: queries and items of the table that is printed
@@ -306,6 +305,8 @@ def _write_neighbors(
     """Write all results, with the names of queries and items that are pictures; a run has them as identifiers."""
     rows = queries.rows
     if path.endswith(".run"):
+        from skhash.trec import write_run  # imports all metrics
+
         query_ids = rows if queries.names is None else [_quoted(name) for name in queries.names]
         items = ids if paths is None else [[_quoted(name) for name in of_query] for of_query in paths]
         write_run(path, distances, items, query_ids=query_ids)
