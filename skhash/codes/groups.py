@@ -22,6 +22,11 @@ class Batches(NamedTuple):
     first_blocks: Integers  #: of shape (n_batches,)
 
 
+def bounds_of(group: Integers, n_groups: int = 0) -> npt.NDArray[np.int64]:
+    """First item of each group, and the number of items, which are in the order of their groups."""
+    return np.append(0, np.cumsum(np.bincount(group, minlength=n_groups), dtype=np.int64))
+
+
 class GroupedCodes:
     """Codes of items in the order of their groups, which is made once for all queries."""
 
@@ -35,7 +40,7 @@ class GroupedCodes:
         self.labels, group = numbered(labels)  #: of the groups, ascending: a group is its position among them
         #: positions among the places of the members of group g, ascending: from bounds[g] to bounds[g + 1]
         self.order = np.empty(len(group), np.int64)
-        self.bounds = np.append(0, np.cumsum(np.bincount(group, minlength=len(self.labels))))
+        self.bounds = bounds_of(group, len(self.labels))
         fill_members(group, self.bounds[:-1].copy(), self.order)
 
     @property

@@ -32,7 +32,7 @@ from skhash._threads import free_threads, run_in_slices
 from skhash.codes.bits import memory_chunks, quantize_weights
 from skhash.codes.blocks import LANES, CodeBlocks, masks_of, read_only
 from skhash.codes.codes import Codes
-from skhash.codes.groups import GroupedCodes
+from skhash.codes.groups import GroupedCodes, bounds_of
 
 Words = npt.NDArray[np.uint64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -450,8 +450,7 @@ class SeveralVectors:
         order: Any = slice(None)
         if (query[1:] < query[:-1]).any():
             order = np.argsort(query, kind="stable")
-        bounds = np.append(0, np.cumsum(np.bincount(query)))
-        return cls(vectors[order], bounds, None if last is None else last[order], **given)
+        return cls(vectors[order], bounds_of(query), None if last is None else last[order], **given)
 
     def __getitem__(self, part: slice) -> "SeveralVectors":
         bounds = self.bounds[part.start : part.stop + 1]
@@ -708,7 +707,7 @@ class _CountBits:
         self.min_size: int  # of the queries of a thread
         if is_short and are_many and n_pairs >= (MERGED_PAIRS if self.is_merged else SHORT_PAIRS):
             # tables of both halves of a code, however many items there are
-            bounds = _bounds(group, n_groups)
+            bounds = bounds_of(group, n_groups)
             if not self.is_merged:
                 places, words = bounds.copy(), np.empty(words.shape, dtype=np.uint64)
                 kernels.sort_by_group(self.database, group, places, words)
@@ -721,7 +720,7 @@ class _CountBits:
         elif self.is_merged and len(words) == 1:
             # items one after the other, which are in the order of their targets, each for four queries
             self.kernel, self.min_size = kernels.grouped_words, 1
-            self.items = words, multiplicity, _bounds(group, n_groups)
+            self.items = words, multiplicity, bounds_of(group, n_groups)
         else:
             # one item after the other: for few queries, or few items of each target
             self.kernel, self.min_size = kernels.hamming_histogram, 1
@@ -745,11 +744,6 @@ class _CountBits:
             own = table[query_group, self.pairs.database_group[chunk]]
             subtract_own(counts, self.queries[chunk] ^ self.database[chunk], own)
         return counts, levels
-
-
-def _bounds(group: Integers, n_groups: int) -> Integers:
-    """First item of each group, and the number of items, which are in the order of their groups."""
-    return np.append(0, np.cumsum(np.bincount(group, minlength=n_groups)))
 
 
 def subtract_own(counts: Integers, differing: Integers, level: Integers) -> None:

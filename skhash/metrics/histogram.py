@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skhash._files import arrays_from_bytes, arrays_to_bytes
-from skhash._ids import checked_groups, numbered
+from skhash._ids import checked_groups
 from skhash._libraries import import_torch
 from skhash._names import check_columns, in_order_of, names_of
 from skhash._validation import as_count_or_none, numeric
@@ -415,17 +415,16 @@ class Ranking:
     def _count_groups(self, weighted: bool) -> tuple[int, Count]:
         """Number of queries, and their counts by distances from groups."""
         labels, database = self.query_codes.groups, self.database_codes.by_group()
-        n_queries = len(self.query_codes) if labels is None else len(numbered(labels)[0])
-        pairs = _Levels(n_queries, database.n_groups, self.relevance, self.exclude_self)
-        given: dict[str, Any] = {"own": np.arange(n_queries) if self.exclude_self else None}
         vectors: Any = self._queries(weighted)
         if isinstance(vectors, Shortlisted):
-            vectors, given["last"], given["n_first"] = vectors.by_code, vectors.real, vectors.n_first
-        is_dense = labels is None and isinstance(vectors, Bits) and "last" not in given
-        count = SeveralVectors.of(vectors, labels, **given).count(
-            database, pairs, self.query_codes.nbits + 1 if is_dense else None
-        )
-        return n_queries, count
+            queries = SeveralVectors.of(vectors.by_code, labels, vectors.real, n_first=vectors.n_first)
+        else:
+            queries = SeveralVectors.of(vectors, labels)
+        if self.exclude_self:
+            queries.own = np.arange(queries.n_queries)
+        pairs = _Levels(queries.n_queries, database.n_groups, self.relevance, self.exclude_self)
+        is_dense = labels is None and isinstance(vectors, Bits)
+        return queries.n_queries, queries.count(database, pairs, self.query_codes.nbits + 1 if is_dense else None)
 
     def _queries(self, weighted: bool) -> Queries | Shortlisted:
         """Queries of the kind that ranks the items."""
