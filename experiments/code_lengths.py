@@ -22,8 +22,8 @@ import numpy as np
 from _results import RESULTS, store
 
 from skhash import EmbeddingHasher, ITQHasher
+from skhash.neighbors.choosing import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
 from skhash.unwrap import items_of
-from skhash.vectors.choose_code import _HeldOut, _measured_table, _recalls, _smallest_code, _true_neighbors, _Way
 
 N_QUERIES = 4000
 N_VALIDATION = 1000

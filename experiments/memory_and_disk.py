@@ -25,7 +25,7 @@ from sklearn.preprocessing import normalize
 from skhash import EmbeddingHasher
 from skhash.hashers.shallow import LinearHasher
 from skhash.neighbors import HammingNeighbors, order_shortlist
-from skhash.vectors.choose_code import _rounded
+from skhash.neighbors.choosing import _rounded
 
 PATH = RESULTS / "memory_and_disk.json"
 KEYS = ("codes", "nbits", "query", "vectors", "n_candidates", "seed")

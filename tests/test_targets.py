@@ -24,8 +24,7 @@ from skhash.comparison import evaluate_hasher
 from skhash.datasets import split
 from skhash.displays import CodeMapDisplay, PrecisionRecallDisplay, RetrievedImagesDisplay
 from skhash.metrics import RetrievalScorer, average_precision, histogram_from_distances, ndcg, relevance_histogram
-from skhash.neighbors import HammingNeighbors
-from skhash.vectors import choose_code
+from skhash.neighbors import HammingNeighbors, choose_code
 
 rng = np.random.default_rng(0)
 N = 48

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from skhash import ITQHasher
 from skhash.displays import RecallByCandidatesDisplay
-from skhash.vectors import choose_code
+from skhash.neighbors import choose_code
 
 
 def candidates():

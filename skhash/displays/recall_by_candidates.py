@@ -14,7 +14,7 @@ from skhash.displays._base import Display, legend, one_axes, styles, ticks_at, t
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from skhash.vectors import ChosenCode
+    from skhash.neighbors import ChosenCode
 
 _MAX_TICKS = 12  # more labels overlap
 
@@ -79,7 +79,7 @@ class RecallByCandidatesDisplay(Display):
         Parameters
         ----------
         chosen : ChosenCode
-            What :func:`skhash.vectors.choose_code` returns.
+            What :func:`skhash.neighbors.choose_code` returns.
         ax : Axes, default=None
             Axes to draw on. None creates a figure.
         **kwargs : dict

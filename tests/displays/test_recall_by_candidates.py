@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skhash.displays import RecallByCandidatesDisplay
-from skhash.vectors import choose_code
+from skhash.neighbors import choose_code
 
 
 @pytest.fixture(scope="module")

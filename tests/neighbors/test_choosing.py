@@ -20,10 +20,9 @@ from skhash import EmbeddingHasher, ITQCCAHasher, ITQHasher, LSHHasher, PCAHashe
 from skhash.base import BaseHasher
 from skhash.codes import hamming_distances, signs
 from skhash.exceptions import DegenerateCodesWarning
-from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer
+from skhash.neighbors import ChosenCode, HammingNeighbors, HammingNeighborsTransformer, choose_code
+from skhash.neighbors.choosing import _lower_bound as lower_bound
 from skhash.unwrap import find_hasher
-from skhash.vectors import ChosenCode, choose_code
-from skhash.vectors.choose_code import _lower_bound as lower_bound
 
 X, y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))

@@ -79,7 +79,7 @@ class MeasuredCode:
 
     Examples
     --------
-    >>> from skhash.vectors import MeasuredCode
+    >>> from skhash.neighbors import MeasuredCode
     >>> MeasuredCode(64, 50, bytes_per_item=8, recall=0.93, lower_bound=0.91).recall
     0.93
     """
@@ -131,7 +131,7 @@ class ChosenCode:
     --------
     >>> import numpy as np
     >>> from skhash import LSHHasher
-    >>> from skhash.vectors import choose_code
+    >>> from skhash.neighbors import choose_code
     >>> X = np.random.default_rng(0).standard_normal((500, 8))
     >>> lsh = LSHHasher(random_state=0)
     >>> chosen = choose_code(lsh, X, nbits=(32, 64), random_state=0)
@@ -258,7 +258,7 @@ def choose_code(
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skhash import ITQHasher
-    >>> from skhash.vectors import choose_code
+    >>> from skhash.neighbors import choose_code
     >>> X, _ = load_digits(return_X_y=True)
     >>> chosen = choose_code(
     ...     ITQHasher(random_state=0), X, nbits=(16, 32, 64), random_state=0
