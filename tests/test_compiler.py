@@ -14,14 +14,15 @@ import skhash
 PACKAGE = Path(skhash.__file__).parent
 MESSAGE = "Compiled kernels of skhash cannot be kept"
 
-#: a module that makes the file system read-only for a process; permissions of folders do not bind root
+#: a module that makes the file system read-only for a process, but for temporary files, since scipy before 1.15 opens
+#: one when it is imported; permissions of folders do not bind root
 READ_ONLY = """
 import errno, os, sys
 
 def refuse(event, arguments):
     writes = event in ("os.mkdir", "os.rename", "os.remove")
     writes |= event == "open" and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    if writes and isinstance(arguments[0], str) and not arguments[0].startswith("/dev/"):
+    if writes and isinstance(arguments[0], str) and not arguments[0].startswith(("/dev/", os.environ["TMPDIR"])):
         raise OSError(errno.EROFS, "Read-only file system", arguments[0])
 
 if "READ_ONLY" in os.environ:
@@ -49,6 +50,7 @@ def installation(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "skhash", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "sitecustomize.py").write_text(READ_ONLY, encoding="utf-8")
     (tmp_path / "home").touch()
+    (tmp_path / "temporary").mkdir()
     return tmp_path
 
 
@@ -57,6 +59,7 @@ def run(installation):
     """A function that runs code in the installation, and returns what it prints."""
     home = str(installation / "home")
     places = {"PYTHONPATH": str(installation), "HOME": home, "XDG_CACHE_HOME": home, "NUMBA_CACHE_DIR": ""}
+    places["TMPDIR"] = str(installation / "temporary")
 
     def run(code, **env):
         return run_python(code, "-B", env=places | env, cwd=installation, n_threads=1)
