@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -68,11 +68,12 @@ class CIBHashHasher(DeepHasher):
     ----------
     nbits : int, default=32
         Number of bits of a code.
-    temperature : float, default=0.7
-        Temperature tau of the contrast; 0.3 in the paper, see Notes.
-    kl_weight : float, default=0.1
-        Weight beta of the divergence between the bits of the two views; 0.001 in the paper,
-        see Notes.
+    temperature : float, default=None
+        Temperature tau of the contrast. None is 0.7; it is 0.3, as in the paper, for images with
+        ``augment="auto"``. See Notes.
+    kl_weight : float, default=None
+        Weight beta of the divergence between the bits of the two views. None is 0.1; it is 0.001,
+        as in the paper, for images with ``augment="auto"``. See Notes.
     augment : "auto" or callable, default="auto"
         Maps each training batch (a float32 tensor) to a random version of it; it is called twice.
         "auto" is, for vectors, a little noise and a tenth of the features from other samples, for
@@ -128,8 +129,8 @@ class CIBHashHasher(DeepHasher):
 
     _n_epochs_range = (10, 300)
     _parameter_constraints = DeepHasher._parameter_constraints | {
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "kl_weight": [Interval(Real, 0, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither"), None],
+        "kl_weight": [Interval(Real, 0, None, closed="left"), None],
         "augment": [StrOptions({"auto"}), callable],
     }
 
@@ -146,16 +147,24 @@ class CIBHashHasher(DeepHasher):
         self,
         nbits: int = 32,
         *,
-        temperature: float = 0.7,
-        kl_weight: float = 0.1,
+        temperature: float | None = None,
+        kl_weight: float | None = None,
         **shared: Unpack[SharedParameters],
     ) -> None:
         super().__init__(nbits, **shared)
         self.temperature = temperature
         self.kl_weight = kl_weight
 
+    def _resolve_defaults(self, X: Any) -> None:
+        super()._resolve_defaults(X)
+        # the views of MoCo v2 differ so much that a larger weight makes all codes equal
+        has_moco_v2 = len(self.input_shape_) > 1 and not callable(self.augment)
+        temperature, kl_weight = (0.3, 0.001) if has_moco_v2 else (0.7, 0.1)
+        self.settings_ |= self._with_given_values({"temperature": temperature, "kl_weight": kl_weight})
+
     def _objective(self) -> Objective:
-        return CIBHashObjective(view_maker(self.augment, self.input_shape_), self.temperature, self.kl_weight)
+        temperature, kl_weight = self.settings_["temperature"], self.settings_["kl_weight"]
+        return CIBHashObjective(view_maker(self.augment, self.input_shape_), temperature, kl_weight)
 
     def _augmentation(self) -> None:
         return None  # the objective draws two views

@@ -83,6 +83,20 @@ def test_every_option_matters(digits):
     assert all((plain != other).any() for other in others)
 
 
+def test_images_have_the_values_of_the_paper(digits):
+    images = digits.X[:60].reshape(-1, 1, 8, 8)
+    options = {"backbone": torch.nn.Flatten(), "n_epochs": 1, "random_state": 0}
+
+    def settings(X, **given):
+        used = CIBHashHasher(8, **options, **given).fit(X).settings_
+        return used["temperature"], used["kl_weight"]
+
+    assert settings(images) == (0.3, 0.001)
+    assert settings(images, temperature=0.5) == (0.5, 0.001)
+    assert settings(images, augment=lambda batch: batch) == (0.7, 0.1)
+    assert settings(digits.X[:60]) == (0.7, 0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("temperature", 0.0), ("kl_weight", -1.0), ("augment", None), ("augment", "crop")]
 )
