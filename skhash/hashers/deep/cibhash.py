@@ -95,9 +95,9 @@ class CIBHashHasher(DeepHasher):
 
     {defaults}
 
-    All defaults were chosen on training samples of MNIST. This table has the AP_T of held-out
-    training samples at 32 bits with the default augmentation of vectors; its
-    first line has the paper's values for photographs:
+    The values for vectors were chosen on training samples of MNIST. This table has the AP_T of
+    held-out training samples at 32 bits with the default augmentation of vectors; its first line
+    has the paper's values, which images have by default:
 
     ===========  =========  ====  =====  ==========
     temperature  kl_weight  USPS  MNIST  CIFAR GIST
@@ -110,8 +110,7 @@ class CIBHashHasher(DeepHasher):
     The closer the views are, the smaller the weight of their divergence should be. A small
     convolutional network on MNIST, with rotations by 5 degrees, is best with 0.03 and a learning
     rate of 0.001. These trials, and those of the table, are not stored. With the augmentation of
-    MoCo v2 and the defaults, all images of CIFAR-10 get one code of 64 bits: take the values of
-    the paper there.
+    MoCo v2 and the values for vectors, images get similar codes, or one (:doc:`/methods/cibhash`).
 
     References
     ----------
