@@ -27,21 +27,26 @@ def bounds_of(group: Integers, n_groups: int = 0) -> npt.NDArray[np.int64]:
     return np.append(0, np.cumsum(np.bincount(group, minlength=n_groups), dtype=np.int64))
 
 
+def order_of(group: Integers, n_groups: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Positions in the order of their groups, those of one group ascending, and the bounds of the groups among them."""
+    from skhash.codes.maxsim_kernels import fill_members
+
+    bounds, order = bounds_of(group, n_groups), np.empty(len(group), np.int64)
+    fill_members(group, bounds[:-1].copy(), order)
+    return order, bounds
+
+
 class GroupedCodes:
     """Codes of items in the order of their groups, which is made once for all queries."""
 
     def __init__(
         self, items: CodeBlocks, labels: npt.NDArray[Any], places: npt.NDArray[np.int64] | None = None
     ) -> None:
-        from skhash.codes.maxsim_kernels import fill_members
-
         self.items = items
         self.places = items.places() if places is None else places  # of the items, ascending
         self.labels, group = numbered(labels)  #: of the groups, ascending: a group is its position among them
         #: positions among the places of the members of group g, ascending: from bounds[g] to bounds[g + 1]
-        self.order = np.empty(len(group), np.int64)
-        self.bounds = bounds_of(group, len(self.labels))
-        fill_members(group, self.bounds[:-1].copy(), self.order)
+        self.order, self.bounds = order_of(group, len(self.labels))
 
     @property
     def n_groups(self) -> int:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from skhash._ids import numbered
 from skhash.codes.blocks import LANES, CodeBlocks, Room
-from skhash.codes.groups import GroupedCodes
+from skhash.codes.groups import GroupedCodes, order_of
 
 MAX_HOLES = 1 / 4  # of the places
 
@@ -157,16 +157,15 @@ class Groups:
 
     def places(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Ascending places of the groups with some numbers, each given once."""
-        order, ends = self._by_group
-        n_places = np.diff(ends, prepend=0)[numbers]
-        starts = ends[numbers] - np.cumsum(n_places)
+        order, bounds = self._by_group
+        n_places = np.diff(bounds)[numbers]
+        starts = bounds[numbers] - (np.cumsum(n_places) - n_places)
         return np.sort(order[np.repeat(starts, n_places) + np.arange(n_places.sum())])
 
     @cached_property
     def _by_group(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Places in the order of the groups, and where each group ends."""
-        numbers = self.numbers.values
-        return np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers, minlength=len(self.labels)))
+        """Places in the order of the groups, and the bounds of the groups among them."""
+        return order_of(self.numbers.values, len(self.labels))
 
 
 @dataclass(frozen=True)
