@@ -225,6 +225,20 @@ class Codes:
         """
         return self.rows
 
+    @property
+    def bytes_per_item(self) -> int:
+        """Bytes of the packed code of an item, and of its factors if there are any.
+
+        Examples
+        --------
+        >>> from skhash.codes import Codes
+        >>> Codes.of([[0, 1, 1]]).bytes_per_item
+        1
+        >>> Codes.of([[0, 1, 1]], factors=[[1.0, 0.5]]).bytes_per_item
+        9
+        """
+        return int(self.rows.shape[1]) + (0 if self.factors is None else 8)
+
     def __len__(self) -> int:
         return len(self.rows)
 

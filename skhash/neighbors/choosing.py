@@ -497,8 +497,7 @@ def _recalls(
 
 def _bytes_per_item(codes: Codes, held_out: _HeldOut, vectors: StoredVectors | None) -> tuple[int, int]:
     """Bytes of the packed code of an item and its factors, and of the vector that is re-ranked."""
-    size = codes.rows[:1].nbytes + (0 if codes.factors is None else codes.factors[:1].nbytes)
-    first = held_out.item_vectors[:1]
+    size, first = codes.bytes_per_item, held_out.item_vectors[:1]
     if vectors is None:
         return size, 0
     return size, first.nbytes if vectors == "float" else -(-first.size * _BITS[vectors] // 8)
