@@ -284,10 +284,12 @@ def test_other_values_are_refused(run, qrels, message):
         (
             read_qrels,
             gzip.compress(b"".join(b"7 0 %d 1\n" % i for i in range(1000)))[:-9],
+
             r"is damaged or cut short: Compressed file ended",
         ),
         (read_qrels, b"\x1f\x8b7 0 cat 1\n", r"is damaged or cut short"),
     ],
+    ids=["columns", "score", "level", "cut short", "no gzip"],  # a gzip file holds the second in which it was written
 )
 def test_other_files_are_refused(read, content, message, tmp_path):
     (tmp_path / "file").write_bytes(content)
