@@ -284,7 +284,6 @@ def test_other_values_are_refused(run, qrels, message):
         (
             read_qrels,
             gzip.compress(b"".join(b"7 0 %d 1\n" % i for i in range(1000)))[:-9],
-
             r"is damaged or cut short: Compressed file ended",
         ),
         (read_qrels, b"\x1f\x8b7 0 cat 1\n", r"is damaged or cut short"),
