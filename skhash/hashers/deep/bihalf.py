@@ -20,8 +20,6 @@ This is the gradient, straight through b, of J = L + gamma/2 mean (u - b)^2. New
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from skhash._libraries import torch
 from skhash.engine import Objective
 from skhash.hashers.deep._shared import QuantizedDeepHasher
@@ -90,7 +88,6 @@ class BiHalfHasher(QuantizedDeepHasher):
 
     _supervised = False
     _recipes = {"linear": (6000, 64, 0.001, 3.0, 6.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
-    _of_module: ClassVar = {}
 
     def _objective(self) -> Objective:
         return BiHalfObjective(self.settings_["quantization_weight"])

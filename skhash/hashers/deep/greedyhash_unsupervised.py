@@ -14,7 +14,7 @@ other sample of its batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +109,6 @@ class UnsupervisedGreedyHashHasher(QuantizedDeepHasher):
 
     _supervised = False
     _recipes = {"linear": (2500, 256, 0.02, 0.5, 1.0), "deep": (1500, 256, 0.003, 0.1, 1.0)}
-    _of_module: ClassVar = {}
 
     def _objective(self) -> Objective:
         return CosineObjective(self.settings_["quantization_weight"])

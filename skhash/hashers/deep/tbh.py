@@ -154,7 +154,6 @@ class TBHHasher(DeepHasher):
     _settings = ("n_steps", "batch_size", "learning_rate", "weight_decay")
     _recipes = {"linear": (1000, 256, 1e-3, 1e-4), "deep": (2000, 256, 3e-3, 1e-4)}
     _sgd_rates = {"linear": 0.1, "deep": 0.1}
-    _of_module: ClassVar = {}
 
     _shared_defaults: ClassVar = {"input_dropout": 0.0}
     _hidden_dropout = 0.0
