@@ -77,6 +77,8 @@ def test_parameters_that_are_none_take_their_defaults(name, kind):
     expected["backbone_lr_scale"] = 1.0
     if name == "NSHHasher":
         expected["own_view"] = "sorted"  # unless the user gives an augmentation
+    if name == "CIBHashHasher":
+        expected |= {"temperature": 0.7, "kl_weight": 0.1}  # of vectors
     assert settings(name, kind) == expected
     sgd = {"learning_rate": rate, "weight_decay": 5e-4}
     assert settings(name, kind, optimizer="sgd") == expected | sgd
