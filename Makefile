@@ -11,7 +11,7 @@ test:
 	pytest -q -n 2
 
 slow:
-	pytest -q -n 2 --dist worksteal -m slow
+	pytest -q -n 2 -m slow
 
 # the package without extras loads, hashes, searches and counts, and says what is missing for more
 bare:

@@ -64,14 +64,14 @@ def test_the_makefile_has_the_test_command():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"\ndependencies:\n\t{install}\n" in makefile.replace("$(EXTRAS)", "all,test,pretrained")
     assert f"\ntest:\n\t{run}\n" in makefile
-    assert f"\nslow:\n\t{run} --dist worksteal -m slow\n" in makefile
+    assert f"\nslow:\n\t{run} -m slow\n" in makefile
 
 
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])
 def test_continuous_integration_runs_the_test_command_and_the_slow_tests(path):
     text = (ROOT / path).read_text(encoding="utf-8")
     assert "make dependencies EXTRAS=all,test,pretrained\n" in text
-    assert re.search(r"make test( slow\n|\n.*make slow\n)", text)
+    assert re.search(r"make test( slow bare\n|\n.*make slow\n)", text)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
