@@ -433,5 +433,5 @@ def test_histories_equal_brute_force(part, tmp_path):
 
 
 @pytest.mark.slow
-def test_700_histories_equal_brute_force(tmp_path):
-    run_histories(range(1000, 1700), tmp_path)
+def test_2000_histories_equal_brute_force(tmp_path):
+    run_histories(range(1000, 3000), tmp_path)

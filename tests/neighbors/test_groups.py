@@ -60,7 +60,7 @@ def random_queries(kind, n_queries, n_items, nbits, rng):
 @pytest.mark.parametrize("kind", ["bits", "weighted", "real", "estimated"])
 def test_the_nearest_groups_are_those_of_brute_force(kind):
     rng = np.random.default_rng(7)
-    for _ in range(400):
+    for _ in range(1000):
         n, nbits, n_queries = rng.integers(1, 700), rng.choice([3, 64, 260]), rng.choice([1, 3, 15])
         groups = np.unique(rng.integers(0, rng.integers(1, n + 1), n), return_inverse=True)[1].astype(np.int32)
         items = Codes.of((rng.random((n, nbits)) < rng.choice([0, 0.1, 0.5])).astype(np.uint8)).blocks()
@@ -126,7 +126,7 @@ def random_index(rng, **params):
 
 def test_an_index_finds_the_groups_of_brute_force():
     rng = np.random.default_rng(3)
-    for _ in range(400):
+    for _ in range(1000):
         index, bits, labels, ids, queries = random_index(rng)
         assert_array_equal(index.groups_, labels)
         n_groups = len(np.unique(labels))
