@@ -123,6 +123,8 @@ def _interruptible() -> Iterator[None]:
 
     def interrupt_later() -> None:
         time.sleep(_PAUSE)
+        while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # while processes start, it would be lost again
+            time.sleep(_PAUSE)
         if signal.getsignal(signal.SIGINT) is on_signal:
             _thread.interrupt_main()
 

@@ -18,6 +18,7 @@ from _helpers import without_times
 from skhash import LSHHasher, TALRHasher
 from skhash.cli import _options, main
 from skhash.comparison import compare
+from skhash.comparison.compare import _interrupts_ignored
 from skhash.datasets import PROTOCOLS
 from skhash.registry import GROUPS
 from skhash.registry import METHODS as REGISTERED
@@ -182,8 +183,15 @@ def in_llvmlite(folder):
     exec(module, {"__name__": "llvmlite.binding.executionengine"})
 
 
+def in_an_import_before_start(folder):
+    """While processes start, an interrupt is ignored, so that they ignore it, too."""
+    in_an_optional_import(folder)
+    with _interrupts_ignored():
+        time.sleep(0.3)  # longer than the pause until the interrupt comes again
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("press", [in_a_callback, in_an_optional_import, in_llvmlite])
+@pytest.mark.parametrize("press", [in_a_callback, in_an_optional_import, in_llvmlite, in_an_import_before_start])
 def test_an_interrupt_that_would_be_lost_comes_again(press, monkeypatch, capsys, tmp_path):
     def pressed(*args, **options):
         press(tmp_path)
