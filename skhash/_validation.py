@@ -122,7 +122,7 @@ def sum_of_squares(values: Any) -> float | None:
 
 def is_count(value: object, largest: float = math.inf, least: int = 1) -> bool:
     """Whether a value is an integer from `least` to `largest`; True and False are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value <= largest)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= largest)
 
 
 def as_count(value: Any, name: str, what: str = "", *, least: int = 1, largest: float = math.inf, got: str = "") -> int:

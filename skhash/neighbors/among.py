@@ -40,6 +40,8 @@ def _of_each_query(among: Any, items: Items, queries: Any) -> list[Any] | None:
     """The masks or ids of each query; None if there is one for all."""
     if isinstance(among, str | bytes) or not hasattr(among, "__len__"):
         return None
+    if isinstance(among, np.ndarray) and among.ndim == 1 and among.dtype != object:
+        return None  # what the rest would find, more slowly
     values: Any = among if isinstance(among, list | tuple) else as_array(among, "among")
     if getattr(values, "ndim", 1) == 2:
         if hasattr(among, "iloc"):  # a frame of masks, whose columns may name the items

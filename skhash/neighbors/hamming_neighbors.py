@@ -342,8 +342,9 @@ class HammingNeighbors(BaseEstimator):
         items = self._fitted_items()
         self._check_function(find_function(self.hasher_))
         check_encodes_items(self.hasher_)
-        new_ids = ids_of_new(_given_with(X, ids, "ids"), n_samples(X), items)
-        new_groups = groups_of_new(_given_with(X, groups, "groups"), n_samples(X), items)
+        n = n_samples(X)
+        new_ids = ids_of_new(_given_with(X, ids, "ids"), n, items)
+        new_groups = groups_of_new(_given_with(X, groups, "groups"), n, items)
         codes = self._encode_more(X, are_items=items.factors is not None)
         if items.factors is not None and codes.factors is None:
             raise ValueError("`X` must be Codes with factors, as the items of the index have. Got none.")
@@ -548,7 +549,8 @@ class HammingNeighbors(BaseEstimator):
         (array([[2., 4.]]), array([['a', 'b']], dtype=object))
         """
         index = self._with_items_of_now()
-        index._check_members(return_members, query_groups)
+        if return_members:
+            index._check_members(query_groups)
         if query_groups is None:
             distances, places, n_ties = index._kneighbors(X, n_neighbors, return_ties, among)
         else:
@@ -657,7 +659,8 @@ class HammingNeighbors(BaseEstimator):
         array([0, 1])
         """
         index = self._with_items_of_now()
-        index._check_members(return_members, query_groups)
+        if return_members:
+            index._check_members(query_groups)
         if query_groups is None:
             distances, places, indptr = index._radius_neighbors(X, radius, sort_results, among)
         else:
@@ -1000,13 +1003,13 @@ class HammingNeighbors(BaseEstimator):
                 return found._replace(n_ties=plan.n_ties_of_groups(found.distances))
             return found
 
-    def _check_members(self, return_members: bool, query_groups: Any) -> None:
+    def _check_members(self, query_groups: Any) -> None:
         """Raise ValueError if members are asked for without groups, or for several vectors at once."""
-        if return_members and query_groups is not None:
+        if query_groups is not None:
             raise ValueError(
                 "`return_members` must be False with `query_groups`: each vector has a nearest member. Got True."
             )
-        if return_members and self._items.groups is None:
+        if self._items.groups is None:
             raise ValueError(
                 "`return_members` must be False for an index without groups. Got True. The ids are those of the items."
             )
@@ -1291,8 +1294,8 @@ def _check_vectors(hasher: Any, vectors: Any, rows: npt.NDArray[np.uint8], other
 
 def _given_with(X: Any, values: Any, name: str) -> Any:
     """The given identifiers or groups, in the order of the rows of X if both name their rows; or those of Codes."""
-    if values is None and isinstance(X, Codes):
-        return getattr(X, name)
+    if values is None:
+        return getattr(X, name) if isinstance(X, Codes) else None
     return in_order_of(names_of(X).rows, values, f"`{name}`", "X")
 
 
@@ -1301,10 +1304,10 @@ def _n_threads(n_jobs: int | None, hasher: Any) -> Any:
 
     Limiting OpenMP takes longer than a search among few items.
     """
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
-    if n_jobs in (None, -1):
+    if n_jobs is None or n_jobs == -1:
         return nullcontext()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, Integral)) or n_jobs == 0:
+        raise ValueError(f"`n_jobs` must be None or an int that is not 0. Got {n_jobs!r} instead.")
     n_threads = 1 if n_jobs == 1 else effective_n_jobs(int(n_jobs))
     return limited_threads(n_threads) if hasher is None else openmp_threads(n_threads)
 

@@ -95,13 +95,18 @@ class Rows:
         return Rows, (self.values,)
 
 
+def _ascend(ids: npt.NDArray[Any]) -> bool:
+    """Whether identifiers are numbers in ascending order."""
+    return ids.dtype != object and bool((ids[1:] >= ids[:-1]).all())
+
+
 class Ids(Rows):
     """Identifiers by place: int64, or text."""
 
     @cached_property
     def ascend(self) -> bool:
         """Whether they are numbers in ascending order: then one is found without looking at all others."""
-        return self.values.dtype != object and bool((self.values[1:] >= self.values[:-1]).all())
+        return _ascend(self.values)
 
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
@@ -117,7 +122,7 @@ class Ids(Rows):
         """Identifiers with others appended."""
         more = super().with_more(values)
         ids = Ids(more.values, more._room)
-        ids.ascend = self.ascend and Ids(ids.values[max(0, len(self.values) - 1) :]).ascend
+        ids.ascend = self.ascend and _ascend(ids.values[max(0, len(self.values) - 1) :])
         return ids
 
     def __reduce__(self) -> Any:
@@ -283,9 +288,12 @@ class Items:
 
     def without(self, places: npt.NDArray[np.int64]) -> "Items":
         """Items without those at some places."""
-        removed = self.ids.values[places]
-        least_id = self.least_id if removed.dtype == object else int(removed.max(initial=self.least_id - 1)) + 1
-        items = replace(self, codes=self.codes.without(places), least_id=least_id)
+        least_id, values = self.least_id, self.ids.values
+        if values.dtype != object and len(places):
+            largest = values[places[-1]] if self.ids.ascend else values[places].max()
+            least_id = max(least_id, int(largest) + 1)
+        codes = self.codes.without(places)
+        items = Items(codes, self.ids, self.factors, self.vectors, least_id, self.groups)  # faster than replace
         is_sparse = items.codes.n_places - items.codes.n_items > MAX_HOLES * items.codes.n_places
         return items.packed() if is_sparse else items
 

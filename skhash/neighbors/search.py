@@ -98,7 +98,7 @@ class SearchPlan:
         """
         if isinstance(self.chosen, list):
             return self._nearest_of_each(k)
-        if k > self.n_items - self.excludes_self:  # a filter of few items
+        if self.chosen is not None and k > self.n_items - self.excludes_self:  # a filter of few items
             return replace(self, chosen=[self.chosen] * self.n_queries)._nearest_of_each(k)
         if self.last is None:
             return self._ranked(k)
