@@ -133,6 +133,7 @@ sphinx_gallery_conf = {
     "subsection_order": ["../examples/recipes", "../examples/reproductions"],
     "reset_modules": ("matplotlib", "gallery.set_style"),
     "thumbnail_size": (640, 400),
+    "within_subsection_order": "ExampleTitleSortKey",  # those of a paper stand together
     "parallel": True,  # also because OpenMP does not survive a fork of a process that used it
     "abort_on_example_error": False,
     "reference_url": {"skhash": None},

@@ -42,7 +42,7 @@ if path.exists():
     name, (X, y) = "WordNet", (np.load(path)[key] for key in "Xy")
 else:
     name, (X, y) = "digits", load_digits(return_X_y=True)
-order = np.random.default_rng(0).permutation(len(X))[:8300]
+order = np.random.default_rng(0).permutation(len(X))[:4300]
 X, y = normalize(X[order].astype(np.float32)), y[order]
 queries, X, query_y, y = X[:300], X[300:], y[:300], y[300:]
 print(f"{name}: {len(X):,} items of {X.shape[1]} features, {len(queries)} queries")
