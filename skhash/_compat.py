@@ -1,7 +1,9 @@
-"""Names of scikit-learn that are private, or missing in older versions, imported in this one place."""
+"""Names of scikit-learn and Python that are private, or another thing in older versions, in this one place."""
 
+import sys
+from functools import cached_property as cached_property
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import _fit_context as fit_context
@@ -14,6 +16,19 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 from sklearn.utils.validation import _num_samples as n_samples
+
+if not TYPE_CHECKING and sys.version_info < (3, 12):
+
+    class cached_property(cached_property):  # noqa: N801
+        """That of Python 3.12, without a lock for all instances: a forked process would wait for other threads."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            """Compute the value, and keep it in the instance."""
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
+
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

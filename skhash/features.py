@@ -6,7 +6,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from functools import cache, cached_property
+from functools import cache
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.utils.data import Dataset
 
-from skhash._compat import Interval, fit_context
+from skhash._compat import Interval, cached_property, fit_context
 from skhash._threads import one_thread
 from skhash._validation import as_count, check_channels, qualified_name, resolve_device
 from skhash.codes.bits import memory_chunks

@@ -88,6 +88,45 @@ FORKS = {
             inside = forked(lambda: _PROCESS_LIMITS._n_users == 1)  # a fork inside of the body stays in it
         print(statuses == [0] * 20 and inside == 0 and limits() == before)
     """,
+    "in a property that is computed once, in an index, and in a training": """
+        import skhash.codes.codes as codes
+        import torch
+        from skhash.engine.runtime import seeded
+        from skhash.neighbors import HammingNeighbors
+        inside, go_on, words_of = threading.Event(), threading.Event(), codes.words_of
+
+        def wait(*_):
+            inside.set()
+            go_on.wait()
+
+        def in_body():
+            with seeded(0, torch.device("cpu")):
+                wait()
+
+        def fit_like():
+            with seeded(0, torch.device("cpu")):
+                return True
+
+        items = codes.Codes.of(database, 64)
+        codes.words_of = lambda rows: wait() if threading.current_thread() is thread else words_of(rows)
+        statuses = []
+        for one, other in ((items[:9].words, lambda: len(items.words())), (in_body, fit_like)):
+            thread = threading.Thread(target=one)
+            thread.start()
+            inside.wait()
+            statuses.append(forked(other, 60))
+            go_on.set()
+            thread.join()
+            inside.clear(), go_on.clear()
+
+        print(statuses == [0, 0])
+        few = items[:100]
+        def change():
+            HammingNeighbors().fit(few).add(few)
+        done = busy(change)
+        print([forked(lambda: change() is None, 60) for _ in range(10)] == [0] * 10)
+        done()
+    """,
 }
 SLOW_FORKS = {
     "in a compilation": """

@@ -5,7 +5,6 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.resources import files
 from string import Template
 from time import localtime, strftime
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skhash._compat import cached_property
 from skhash._files import check_writable, write_atomically
 from skhash._progress import progress
 from skhash.cli._browsing import images_of_codes

@@ -10,6 +10,7 @@ Codes are a value: a change returns new ones, so that a search in another thread
 codes are written after the others into the same memory, which earlier ones do not read. A removed item leaves a hole.
 """
 
+import os
 from threading import Lock
 from typing import Any
 
@@ -19,6 +20,8 @@ import numpy.typing as npt
 LANES = 64  # items of a block: their bytes fill a line of the cache, and a mask of them a word
 NO_ITEM = 2**62  # the place that a search returns where there are fewer items than it is asked for
 _CLAIM = Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_CLAIM.acquire, after_in_parent=_CLAIM.release, after_in_child=_CLAIM.release)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,12 +7,12 @@ everything behind takes the value.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._compat import cached_property
 from skhash._ids import checked_groups, checked_ids
 from skhash._validation import as_count, numeric, on_host
 from skhash.codes.blocks import CodeBlocks, words_of

@@ -1,12 +1,12 @@
 """Codes of items in the order of their groups, which a scan for queries of several vectors reads."""
 
 import copy
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._compat import cached_property
 from skhash._ids import numbered
 from skhash.codes.blocks import LANES, CodeBlocks, read_only
 

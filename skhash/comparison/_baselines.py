@@ -8,7 +8,6 @@ are searched as hashers are. The others learn by `fit`, store items by `add`, an
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import gen_batches
 
+from skhash._compat import cached_property
 from skhash._validation import evenly_spaced
 from skhash.codes import binarize, pack
 from skhash.hashers.shallow.linear import orthonormal_map, principal_map

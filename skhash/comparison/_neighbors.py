@@ -6,7 +6,6 @@ counts, so that the metrics average over the orders of ties, by histograms.
 
 import hashlib
 import time
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 
+from skhash._compat import cached_property
 from skhash.affinity import NeighborAffinity
 from skhash.codes import Codes
 from skhash.codes.queries import Bits, Queries

@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import Any
 
+from skhash._compat import cached_property
 from skhash._libraries import library
 from skhash._names import composed
 from skhash.exceptions import InvalidFileError, parameter

@@ -1,6 +1,7 @@
 """Devices, seeds and settings of torch for a training."""
 
 import functools
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,16 @@ import torch.distributed as dist
 from skhash._threads import SharedSetting
 
 _GENERATORS = threading.RLock()
+
+
+def _forget_other_threads() -> None:
+    """Give a forked process a lock of its own, since a thread that trains does not exist there."""
+    global _GENERATORS
+    _GENERATORS = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager

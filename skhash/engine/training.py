@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from skhash._compat import cached_property
 from skhash.engine.augment import augmented
 from skhash.engine.encoder import Encoder
 from skhash.engine.objective import Objective
@@ -248,7 +249,7 @@ class Trainer:
         loss.backward()
         return loss.detach()
 
-    @functools.cached_property
+    @cached_property
     def _loss(self) -> Callable[..., torch.Tensor]:
         """Loss of a batch, as a function; the first step makes it, because it copies weights between processes."""
         return shared_loss(self.encoder, self.objective)

@@ -7,12 +7,12 @@ the places are holes, the others move together. The position of an item is its n
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skhash._compat import cached_property
 from skhash._ids import numbered
 from skhash.codes.blocks import LANES, CodeBlocks, Room
 from skhash.codes.groups import GroupedCodes, order_of
