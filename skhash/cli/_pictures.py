@@ -112,10 +112,10 @@ def own_network(text: str) -> Any:
     module = f"_skhash_backbone_{file.stem}"
     spec = spec_from_file_location(module, file.resolve())
     assert spec is not None  # because the name ends with .py
-    assert spec.loader is not None
     sys.modules[module] = module_from_spec(spec)  # there its source is found
     sys.path.insert(0, str(file.resolve().parent))  # as for a script, so that it imports what lies beside it
-    spec.loader.exec_module(sys.modules[module])
+    # from its source: Python would take a compiled file of the same second and size, also after a change
+    exec(compile(file.read_bytes(), file.resolve(), "exec"), vars(sys.modules[module]))
     make = vars(sys.modules[module]).get(name)
     if not callable(make):
         raise ValueError(f"--backbone must name a class of {path}. Got {name!r}, which it does not have.")
