@@ -287,7 +287,7 @@ class Items:
         )
 
     def without(self, places: npt.NDArray[np.int64]) -> "Items":
-        """Items without those at some places."""
+        """Items without those at some ascending places."""
         least_id, values = self.least_id, self.ids.values
         if values.dtype != object and len(places):
             largest = values[places[-1]] if self.ids.ascend else values[places].max()
