@@ -1,7 +1,7 @@
-"""Names of scikit-learn and Python that are private, or another thing in older versions, in this one place."""
+"""Names of scikit-learn and Python that are private, or that older versions lack or define otherwise."""
 
 import sys
-from functools import cached_property as cached_property
+from functools import cached_property as cached_property  # noqa: TID251
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 

@@ -122,6 +122,7 @@ def sum_of_squares(values: Any) -> float | None:
 
 def is_count(value: object, largest: float = math.inf, least: int = 1) -> bool:
     """Whether a value is an integer from `least` to `largest`; True and False are not."""
+    # a tuple, since to make a union takes longer than the check, which is part of a search among few items
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= largest)
 
 
