@@ -3,7 +3,7 @@ Compare a loss of your own
 ==========================
 
 A new method is a loss of one batch. skhash does everything else: training, codes, metrics and
-tuning. This script compares a loss of its own with TALR, HashNet and CSQ, with the same number of
+tuning. This script compares a loss of its own with TALR and CSQ, with the same number of
 candidates for the parameters of each, and says which differences are real.
 """
 
@@ -83,7 +83,7 @@ for seed in range(2):
     data = load_dataset("digits", random_state=seed)
     names = {"dataset": data.name, "protocol": str(data.protocol), "seed": seed}
     for nbits in (16, 32):
-        for method in ("mine", "talr", "hashnet", "csq"):
+        for method in ("mine", "talr", "csq"):
             space = METHODS["csq" if method == "mine" else method].search_space
             new = partial(make, method, nbits, seed, data.affinity, n_epochs=30)
             best = best_candidate(tune(new, space, data, budget=4, seed=seed))

@@ -82,7 +82,7 @@ def losses(codes, y):
     """Mean pairwise loss of HashNet, with equal weights, of codes in [-1, 1]."""
     similar = y[:, None] == y
     theta = 10 / codes.shape[1] * codes @ codes.T
-    values = np.logaddexp(0, theta) - similar * theta
+    values = np.log1p(np.exp(theta)) - similar * theta  # theta is at most 10
     return float(values[~np.eye(len(y), dtype=bool)].mean())
 
 
