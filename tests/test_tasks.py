@@ -40,7 +40,7 @@ def test_continuous_integration_defines_no_task_of_its_own(path):
 def test_a_fresh_environment_is_given_all_that_must_be_green():
     lines = commands(ROOT / ".ci" / "run")
     assert targets("\n".join(lines)) == {"dependencies", "test", "slow", "bare", "lint", "docs"}
-    assert 'python3 -m venv "$venv"' in lines
+    assert 'python3 -m venv --upgrade-deps "$venv"' in lines
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
