@@ -71,7 +71,7 @@ def test_the_makefile_has_the_test_command():
 def test_continuous_integration_runs_the_test_command_and_the_slow_tests(path):
     text = (ROOT / path).read_text(encoding="utf-8")
     assert "make dependencies EXTRAS=all,test,pretrained\n" in text
-    assert re.search(r"make test\n(.*\n)*.*make slow\b", text)
+    assert re.search(r"^ *(- run: )?make test\n(.*\n)*? *(- run: )?make slow\b", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
