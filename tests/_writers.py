@@ -56,7 +56,7 @@ def start(target, *arguments):
     """Start a function in a process that has imported the library already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["skhash.comparison", "skhash.persistence", "skhash.hashers.deep.dpsh", "torch._dynamo"]
+        ["skhash.comparison", "skhash.persistence", "skhash.hashers.deep.dpsh", "skhash.engine.training"]
     )
     process = context.Process(target=target, args=arguments)
     process.start()

@@ -195,6 +195,12 @@ def test_every_place_in_plots_is_taken_once():
 
 HEAVY = {"torch", "cvxpy", "numba", "matplotlib"}
 LOAD = f"from skhash.persistence import load; load({str(FILES / 'itq.safetensors')!r})"
+FIT = """
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+for optimizer in ("adam", "sgd"):
+    skhash.TALRHasher(8, backbone="mlp", optimizer=optimizer, n_epochs=2, random_state=0).fit(X[:200], y[:200])
+"""
 #: statements, one after another in one process, and what each of them must not load
 LOADS = {
     "import skhash": HEAVY,
@@ -210,6 +216,7 @@ LOADS = {
     "import skhash.comparison": HEAVY,
     "import skhash.vectors": HEAVY,
     f"{LOAD}[-1].encode([[0.0] * 64])": HEAVY - {"numba"},
+    FIT: {"torch._dynamo"},
 }
 
 

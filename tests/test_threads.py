@@ -31,7 +31,8 @@ makers["conv"] = lambda: skhash.HashNetHasher(24, backbone="conv", random_state=
 torch.manual_seed(0)
 module = torch.nn.Sequential(torch.nn.Linear(300, 700), torch.nn.ReLU(), torch.nn.Linear(700, 300), torch.nn.ReLU())
 makers["module"] = lambda: skhash.TALRHasher(24, backbone=module, deterministic=True, random_state=0)
-quick = {"n_epochs": 2, "random_state": 0, "n_queries": 200, "n_relevant": 10, "n_irrelevant": 10, "n_iter": 5}
+quick = {"n_epochs": 2, "random_state": 0, "n_iter": 5}
+makers["StructHashHasher"] = lambda: skhash.StructHashHasher(24, n_queries=200, n_relevant=10, n_irrelevant=10)
 for name, make in list(makers.items())[int(sys.argv[1]) :: 2]:
     hasher = make()
     hasher.set_params(**{key: value for key, value in quick.items() if key in hasher.get_params()})

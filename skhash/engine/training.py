@@ -1,6 +1,7 @@
 """The training loop of all deep hashers. It does not depend on hashing."""
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -347,9 +348,18 @@ def _build_optimizer(encoder: Encoder, trained: nn.Module, schedule: Schedule) -
     if callable(schedule.optimizer):
         return schedule.optimizer(groups)
     if schedule.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=schedule.learning_rate, momentum=0.9, nesterov=True)
+        return _uncompiled(torch.optim.SGD)(groups, lr=schedule.learning_rate, momentum=0.9, nesterov=True)
     is_on_cpu = all(parameter.device.type == "cpu" for group in groups for parameter in group["params"])
-    return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=is_on_cpu or None)
+    return _uncompiled(torch.optim.AdamW)(groups, lr=schedule.learning_rate, fused=is_on_cpu or None)
+
+
+@functools.cache
+def _uncompiled(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
+    """Class of optimizers that does not import torch's compiler, which takes a second in each process that fits."""
+    # the methods of torch are wrapped in functions that import it, to keep themselves out of compiled code
+    names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
 
 
 def _build_scheduler(optimizer: torch.optim.Optimizer, schedule: Schedule, n_steps: int) -> Any:
