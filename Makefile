@@ -15,8 +15,8 @@ slow:
 
 # the package without extras loads, hashes, searches and counts, and says what is missing for more
 bare:
-	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; python3 -m venv --upgrade-deps $$folder/bare; \
-	$$folder/bare/bin/pip install -c constraints.txt .; \
+	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; python3 -m venv --without-pip $$folder/bare; \
+	pip --python $$folder/bare/bin/python install -c constraints.txt .; \
 	python tests/files/write.py $$folder/files; \
 	$$folder/bare/bin/python tests/files/read.py $(wildcard tests/files/*.*/) $$folder/files
 

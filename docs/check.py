@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -92,7 +93,7 @@ def find_faults(root: Path) -> Iterator[str]:
             url = urlsplit(target)
             if url.scheme or url.netloc or (name.name == "search.html" and not url.path):
                 continue
-            there = (path.parent / unquote(url.path)).resolve() if url.path else path
+            there = Path(normpath(path.parent / unquote(url.path))) if url.path else path
             there = there / "index.html" if there.is_dir() else there
             if not there.is_file():
                 yield f"{name} points to {target}, which does not exist"

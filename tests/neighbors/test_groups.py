@@ -9,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skhash import EmbeddingHasher, ITQHasher, LSHHasher, StructHashHasher
 from skhash.codes import Codes, hamming_distances
+from skhash.codes.blocks import read_only
 from skhash.codes.queries import Bits, Estimates, Real, Weighted
 from skhash.exceptions import InvalidFileError
 from skhash.neighbors import HammingNeighbors, HammingNeighborsTransformer, merge_neighbors
@@ -62,7 +63,8 @@ def test_the_nearest_groups_are_those_of_brute_force(kind):
     rng = np.random.default_rng(7)
     for _ in range(1000):
         n, nbits, n_queries = rng.integers(1, 700), rng.choice([3, 64, 260]), rng.choice([1, 3, 15])
-        groups = np.unique(rng.integers(0, rng.integers(1, n + 1), n), return_inverse=True)[1].astype(np.int32)
+        groups = np.unique(rng.integers(0, rng.integers(1, n + 1), n), return_inverse=True)[1]
+        groups = read_only(groups.astype(np.int32))
         items = Codes.of((rng.random((n, nbits)) < rng.choice([0, 0.1, 0.5])).astype(np.uint8)).blocks()
         queries = random_queries(kind, n_queries, n, nbits, rng)
         if rng.random() < 0.3 and n > 3:
@@ -84,7 +86,7 @@ def test_the_nearest_groups_are_those_of_brute_force(kind):
 def test_many_items_of_groups_of_all_sizes(kind, n_queries, k, monkeypatch):
     rng = np.random.default_rng(k)
     n, nbits = 70_000, 32
-    groups = rng.geometric(0.001, n).astype(np.int32)  # one has no items, and some have a hundred
+    groups = read_only(rng.geometric(0.001, n).astype(np.int32))  # one has no items, and some have a hundred
     centers = rng.integers(0, 256, (groups.max() + 1, 4), dtype=np.uint8)
     codes = Codes(centers[groups] ^ np.packbits(rng.random((n, nbits)) < 0.05, axis=1), nbits)
     queries = random_queries(kind, n_queries, n, nbits, rng)

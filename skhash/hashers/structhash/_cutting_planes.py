@@ -121,10 +121,10 @@ class CuttingPlanes:
             if best.objective - bound <= self.C * self.tol or n_iter == self.max_iter:
                 break
             weights = best.weights + STEP * (vertex - best.weights)
-            differences = self.differences[:, : len(weights)]
-            cut, loss = self.oracle(differences, weights)
+            # of all bits: a part is an array of another layout, for which the kernel would be compiled again
+            cut, loss = self.oracle(self.differences, weights)
             self.cuts.append(cut)
-            row = self.oracle.coefficients(cut, differences)
+            row = self.oracle.coefficients(cut, self.differences[:, : len(weights)])
             self.coefficients = np.vstack([self.coefficients, row])
             n_iter += 1
             objective = float(weights.sum()) + self.C * loss
