@@ -10,8 +10,9 @@ dependencies:
 test:
 	pytest -q -n 2
 
+# some take half a minute: a worker without tests takes those that wait for the other
 slow:
-	pytest -q -n 2 -m slow
+	pytest -q -n 2 -m slow --dist worksteal
 
 # the package without extras loads, hashes, searches and counts, and says what is missing for more
 bare:

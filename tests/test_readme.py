@@ -64,7 +64,7 @@ def test_the_makefile_has_the_test_command():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"\ndependencies:\n\t{install}\n" in makefile.replace("$(EXTRAS)", "all,test,pretrained")
     assert f"\ntest:\n\t{run}\n" in makefile
-    assert f"\nslow:\n\t{run} -m slow\n" in makefile
+    assert f"\nslow:\n\t{run} -m slow --dist worksteal\n" in makefile
 
 
 @pytest.mark.parametrize("path", [".ci/run", ".github/workflows/tests.yml"])
