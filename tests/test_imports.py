@@ -196,10 +196,13 @@ def test_every_place_in_plots_is_taken_once():
 HEAVY = {"torch", "cvxpy", "numba", "matplotlib"}
 LOAD = f"from skhash.persistence import load; load({str(FILES / 'itq.safetensors')!r})"
 FIT = """
+import tempfile
 from sklearn.datasets import load_digits
 X, y = load_digits(return_X_y=True)
 for optimizer in ("adam", "sgd"):
-    skhash.TALRHasher(8, backbone="mlp", optimizer=optimizer, n_epochs=2, random_state=0).fit(X[:200], y[:200])
+    hasher = skhash.TALRHasher(8, backbone="mlp", optimizer=optimizer, n_epochs=2, random_state=0)
+    with tempfile.TemporaryDirectory() as folder:
+        hasher.set_params(checkpoint=folder).fit(X[:200], y[:200]).fit(X[:200], y[:200], resume=True)
 """
 #: statements, one after another in one process, and what each of them must not load
 LOADS = {

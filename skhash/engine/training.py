@@ -357,7 +357,7 @@ def _build_optimizer(encoder: Encoder, trained: nn.Module, schedule: Schedule) -
 def _uncompiled(kind: type[torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
     """Class of optimizers that does not import torch's compiler, which takes a second in each process that fits."""
     # the methods of torch are wrapped in functions that import it, to keep themselves out of compiled code
-    names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    names = ("add_param_group", "load_state_dict", "state_dict")
     methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
     return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
 

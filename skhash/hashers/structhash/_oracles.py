@@ -50,7 +50,7 @@ class RankingOracle:
         self._scale = 2 / (len(lists.sizes) * lists.sizes.prod(axis=1))
 
     def __call__(self, differences: npt.NDArray[np.uint8], weights: npt.NDArray[np.float64]) -> tuple[Cut, float]:
-        """The cut that is most violated at `weights`, of the first bits, and its mean violation, the hinge loss."""
+        """The cut most violated at `weights` of the first bits, and its mean violation, the structured hinge loss."""
         shape = self.lists.items.shape
         misordered, violations, losses = np.empty(shape, np.int32), np.empty(shape[0]), np.empty(shape[0])
 
